@@ -181,12 +181,7 @@ impl LineParts {
         for number in lines {
             let steps = &self.steps[self.steps_of(number)];
             if !wants(number) {
-                for &fragment in steps {
-                    let next = usize::from(self.nexts[usize::from(fragment)]);
-                    if let Some((_, used)) = columns.get_mut(next) {
-                        *used += 1;
-                    }
-                }
+                count_uses(steps, &self.nexts, &mut columns);
                 continue;
             }
             line.clear();
@@ -270,6 +265,19 @@ impl LineParts {
         let mut times = reader.numbers(column.values, column.form.largest())?;
         origin.resolve(&mut times);
         Ok(Values::Times(times, origin.clock()))
+    }
+}
+
+/// Passes over the numbers of a line that is not wanted. Not inlined: within a caller that is large
+/// the compiler keeps the slices on the stack, and this loop takes a fifth of a search for a rare
+/// text.
+#[inline(never)]
+fn count_uses(steps: &[u16], nexts: &[u8], columns: &mut [(Option<Values<'_>>, usize)]) {
+    for &fragment in steps {
+        let next = usize::from(nexts[usize::from(fragment)]);
+        if let Some((_, used)) = columns.get_mut(next) {
+            *used += 1;
+        }
     }
 }
 
