@@ -354,7 +354,7 @@ mod tests {
                 bytes[at] = random.next_u64() as u8;
             }
             bytes.truncate(random.index(bytes.len()) + 1);
-            // An accepted body is no longer than the bytes received.
+            // The bytes received are as long as an accepted body at least.
             match read_response(&mut bytes.as_slice()) {
                 Ok((response, _)) => assert!(response.body.len() <= bytes.len(), "seed {seed}"),
                 Err(_) => refused += 1,

@@ -19,9 +19,9 @@
 //!   connection without making progress at the slowest rate configured.
 //! - Responses go out in the order of the requests.
 //!
-//! What must be absent: this crate knows nothing of logs or tenants, and names
-//! no runtime backend. There is no HTTP/2. TLS is a listener like any other. 411 is never answered: a
-//! request without a length has no body, as in every common server.
+//! What must be absent: this crate knows nothing of logs or tenants, and names no runtime backend.
+//! There is no HTTP/2. TLS is a listener like any other. 411 is never answered: a request without a
+//! length has no body, as in every common server.
 
 mod accept;
 mod body;

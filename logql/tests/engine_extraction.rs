@@ -1,4 +1,5 @@
-//! Parsers extract the labels a query looks at and no others: which damage in a line is noticed, and which is not.
+//! Parsers extract the labels a query looks at and no others: which damage in a line is noticed,
+//! and which is not.
 
 use logsvc_logql::engine::testing::{TestEntry, TestStore};
 use logsvc_logql::engine::{QueryParams, QueryResult};

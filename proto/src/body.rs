@@ -6,9 +6,9 @@
 //! | `application/json`, any case, any parameters | JSON |
 //! | any other media type | a snappy block that holds protobuf |
 //!
-//! `Content-Encoding` (compared exactly) may add gzip or raw DEFLATE around
-//! either. OTLP has rules of its own, see [`choose_otlp_decoder`]. No decompressor here allocates on the word of the sender: a claimed
-//! size must be under the limit and possible for the input, and streams are
+//! `Content-Encoding` (compared exactly) may add gzip or raw DEFLATE around either. OTLP has rules
+//! of its own, see [`choose_otlp_decoder`]. No decompressor here allocates on the word of the
+//! sender: a claimed size must be under the limit and possible for the input, and streams are
 //! decompressed piece by piece.
 
 mod unpack;

@@ -292,7 +292,7 @@ pub struct Inbox<Req, Rep> {
 
 /// The numbers of requests that an inbox has given out so far. Each request is answered by one
 /// message on the caller's reply lane. `received - waited` requests lay in the lane already when
-/// the request before them had been dealt with, so no wake-up of the core was needed for them.
+/// the request ahead of them was answered, so no wake-up of the core was needed for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct InboxCounters {
     /// All requests, also the core's own.

@@ -6,12 +6,12 @@
 //! thread checks whether more urgent jobs wait, and how much of the CPU cores need while pushes
 //! come ([`crate::pressure`]), and rests.
 //!
-//! Guarantees: without more urgent work there is no rest. Long work always goes on, because
-//! rests are at most as long as [`Urgency::longest_rests`] says. While commits come, at least
-//! [`REST`] follows each piece: the kernel's threads for the end of durable writes and for
-//! packets run then, which a computing thread can keep from running. Worth
-//! (2026-11-25, two CPUs, pushes at 250 MB/s beside a heavy query): a p99 of 7 to 10 ms; without
-//! rests 46 and 81 ms. Further figures are in docs/design/runtime.md, *Side threads*. What can go wrong: a job that never calls [`give_way`]
+//! Guarantees: without more urgent work there is no rest. Long work always goes on, because rests
+//! are at most as long as [`Urgency::longest_rests`] says. While commits come, at least [`REST`]
+//! follows each piece: the kernel's threads for the end of durable writes and for packets run then,
+//! which a computing thread can keep from running. Worth (2026-11-25, two CPUs, pushes at 250 MB/s
+//! beside a heavy query): a p99 of 7 to 10 ms; without rests 46 and 81 ms. Further figures are in
+//! docs/design/runtime.md, *Side threads*. What can go wrong: a job that never calls [`give_way`]
 //! is one piece, however long it takes.
 
 use std::cell::RefCell;

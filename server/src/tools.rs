@@ -1,8 +1,8 @@
 //! Tools of the binary besides serving: it verifies a stopped store and prints segments.
 //!
-//! `check` exits with 0 if nothing is damaged, 1 if something is, and 2 if it cannot
-//! tell, be it of some files that another version has written. `inspect` exits with 0 or, if the file is damaged or cannot be read, 1.
-//! Findings go to standard output, one line each.
+//! `check` exits with 0 if nothing is damaged, 1 if something is, and 2 if it cannot tell, be it of
+//! some files that another version has written. `inspect` exits with 0 or, if the file is damaged
+//! or cannot be read, 1. Findings go to standard output, one line each.
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;

@@ -17,9 +17,9 @@ const fn phrase(text: &'static str) -> Phrase {
     Phrase { text, unless_after: &[], unless_before: &[] }
 }
 
-/// Forms of *to be*: behind them, `used to` is a passive.
+/// Forms of *to be*: a passive of *use* follows them, and tells no history.
 const PASSIVE: &[&str] = &["be", "is", "are", "was", "were", "been", "being", "not", "and"];
-/// After these words `no longer` compares lengths.
+/// After these words *longer* compares lengths, and tells no history.
 const COMPARED: &[&str] = &["than", "to", "after", "for"];
 
 /// Phrases for comments of code.

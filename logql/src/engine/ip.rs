@@ -84,9 +84,9 @@ impl IpSet {
 
     /// True when some address written in `text` belongs to the set.
     ///
-    /// The scan looks for the hints that Loki looks for: a digit with a dot among the next
-    /// three bytes, or up to four hex digits before a colon. The run of address characters behind a hint counts only when it is
-    /// an address in full.
+    /// The scan looks for the hints that Loki looks for: a digit with a dot among the next three
+    /// bytes, or up to four hex digits before a colon. The run of address characters behind a hint
+    /// counts only when it is an address in full.
     pub(crate) fn found_in(&self, text: &[u8]) -> bool {
         let mut i = 0;
         while i < text.len() {

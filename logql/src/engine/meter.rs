@@ -233,8 +233,8 @@ impl Meter {
         self.used_bytes.get() == self.reconciled_bytes.get()
     }
 
-    /// Sets the bytes in use to the measured ones, for instance behind a block. Admissions since the
-    /// last call are part of these. False without memory for them; then the meter is stopped.
+    /// Sets the bytes in use to the measured ones, for instance behind a block. Admissions since
+    /// the last call are part of these. False without memory for them; then the meter is stopped.
     pub(crate) fn reconcile(&self, held_bytes: usize) -> bool {
         self.used_bytes.set(0);
         if !self.admit(held_bytes) {

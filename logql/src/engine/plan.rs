@@ -13,7 +13,7 @@
 //! | range aggregations over unwrapped values | all samples with their positions in the total order |
 //! | `sum` directly over a count, a sum or a rate | as above, the series being the groups of the `sum` |
 //! | volume of streams or labels | integer sums of bytes per series and step |
-//! | patterns | templates of lines with counts per step; the sampled lines, and the common words of their templates, depend on how lines are spread over shards |
+//! | patterns | templates with counts per step; samples and common words depend on the shards |
 //!
 //! The expression above the leaves is evaluated on the merged series, see [`super::merge`].
 

@@ -68,7 +68,7 @@ fn visit_chunks(
     mut visit: impl FnMut(usize) -> bool,
 ) {
     let mut start = 0;
-    // Places before this one have been read.
+    // Places up to here have been read.
     let mut seen = 0;
     let mut padded = [0; CHUNK_READ_LEN];
     while seen + 2 < line.len() {

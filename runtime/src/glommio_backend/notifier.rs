@@ -86,7 +86,7 @@ async fn listen(notifier: Arc<Notifier>, heard: BufferedFile, queue: flume::Rece
         let count = heard.read_at(0, COUNT_BYTES).await;
         assert!(count.is_ok(), "an eventfd can be read: {count:?}");
         // A thread that wakes a task after this line writes again. A thread that found the flag
-        // set has put its task into the queue before this line.
+        // set has put its task into the queue already.
         notifier.is_notified.swap(false, Ordering::AcqRel);
         for _ in 0..queue.len() {
             let Ok(task) = queue.try_recv() else { break };

@@ -244,7 +244,7 @@ fn with_name((name, directory): (SegmentName, Arc<HeldDirectory>)) -> RemovedSeg
 }
 
 impl<R: Runtime> Compactor<R> {
-    /// Notes the streams of a merged segment that may have entries at their times in earlier
+    /// Notes the streams of a merged segment that may have entries at their times in older
     /// segments. They are streams that were noted so in an input. A stream is left out if the
     /// earlier segments were inputs, too.
     async fn note_late_rows(

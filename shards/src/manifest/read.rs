@@ -218,7 +218,7 @@ fn apply_log(
         state.torn_logs.push(name);
     }
     let Some(first_edit) = first_edit else { return 0 };
-    // Edits that failed before this log was made.
+    // Edits that failed before the log was made.
     edits.split_off(&first_edit);
     if content.edits.iter().any(|(number, _)| *number < first_edit) {
         state.damaged(file, 0, "an edit has the number of an earlier one");

@@ -56,7 +56,7 @@ pub struct SealedSegment {
     /// Streams that had left it before the start: their entries are elsewhere, or were deleted, and
     /// no reader must see them here.
     pub(crate) left: StreamPartitions,
-    /// The streams that may have entries in earlier segments at the times of this one, so that an
+    /// The streams that may have entries in older segments at the times of this one, so that an
     /// entry may be stored twice.
     pub(crate) late: LateRows,
     /// See [`Finished`](logsvc_segment::Finished); 0 if it was not written since the start.

@@ -360,7 +360,7 @@ impl Shard {
                 self.sealing.failures += 1;
                 self.sealing.failure = Some(Arc::clone(&cause));
                 self.sealing.phase = Phase::Failed { retry_at: context.now.after(RETRY_PAUSE) };
-                // The next generation cannot be sealed before this one, so a flush that waits for
+                // The next generation cannot be sealed before the current one, so a flush that waits for
                 // it would wait until the disk is well again.
                 let sealing = &mut self.sealing;
                 for reply_to in sealing.waiting.drain(..).chain(sealing.waiting_next.drain(..)) {

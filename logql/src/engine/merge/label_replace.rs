@@ -41,7 +41,8 @@ pub(crate) fn relabel(
     Ok(())
 }
 
-/// The new labels where the pattern matches, all of which have a value, unless the meter is stopped.
+/// The new labels where the pattern matches, all of which have a value, unless the meter is
+/// stopped.
 fn replaced(
     meter: &Meter,
     relabel: &Relabel,

@@ -25,10 +25,10 @@ pub(crate) struct Pipeline {
 }
 
 impl Pipeline {
-    /// Compiles the stages of a log query; not all of them where the meter is stopped. Parsers extract
-    /// the labels that are `wanted`. Without `keeps_line` the query does not look at the final line; a
-    /// `line_format` that no parser and no line filter follows is then left out unread, and so
-    /// cannot fail, as in Loki.
+    /// Compiles the stages of a log query; not all of them where the meter is stopped. Parsers
+    /// extract the labels that are `wanted`. Without `keeps_line` the query does not look at the
+    /// final line; a `line_format` that no parser and no line filter follows is then left out
+    /// unread, and so cannot fail, as in Loki.
     ///
     /// # Errors
     /// [`PlanError::Stage`] for a stage that cannot be built.
