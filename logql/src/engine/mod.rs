@@ -43,7 +43,7 @@ pub use block::{BlockSummary, EntryBlock, MetadataColumn, MetadataSets, TextRef,
 pub use error::{EvalError, MatchingError, PlanError};
 pub use estimate::Estimate;
 pub use fields::{FieldParser, FieldReader, parse_field_bytes};
-pub use leaf::{LeafExecutor, LeafResult, LeafStats, Needs, StreamState};
+pub use leaf::{EntryMatcher, LeafExecutor, LeafResult, LeafStats, Needs, StreamState};
 pub use literals::Literal;
 pub use matcher::{CompiledMatcher, PatternOutcome, PatternWalk};
 pub use merge::MergeState;
@@ -55,5 +55,5 @@ pub use result::{
     EntryCategories, MatrixSeries, QueryResult, ResultEntry, ResultPoint, StreamResult,
     VectorSample,
 };
-pub use reuse::{KnownSteps, Steps};
+pub use reuse::{KnownSteps, Steps, depends_on_clock};
 pub use volume::SizeOf;

@@ -17,7 +17,7 @@ use super::params::{Grid, QueryTime};
 use super::pipeline::effects;
 use super::plan::{Node, Plan, Root};
 use super::result::{MatrixSeries, ResultPoint};
-use crate::syntax::ast::RangeFunction;
+use crate::syntax::ast::{LogExpr, RangeFunction};
 
 /// Times of answers are in milliseconds.
 const MS_NS: i64 = 1_000_000;
@@ -142,13 +142,20 @@ impl Plan {
 
     /// Whether a template of the query may use the time of the request.
     fn may_tell_the_time(&self) -> bool {
-        let has_clock = |template: &[u8]| {
-            let template = template.to_ascii_lowercase();
-            CLOCK_WORDS.iter().any(|word| memchr::memmem::find(&template, word).is_some())
-        };
-        let mut stages = self.leaves.iter().flat_map(|leaf| &leaf.log.stages);
-        stages.any(|stage| effects(stage).templates().any(|template| has_clock(template)))
+        self.leaves.iter().any(|leaf| depends_on_clock(&leaf.log))
     }
+}
+
+/// Whether the entries that a log query returns may depend on the time at which it runs: a
+/// template may ask for it. True in vain for templates that only look so.
+#[must_use]
+pub fn depends_on_clock(log: &LogExpr) -> bool {
+    let has_clock = |template: &[u8]| {
+        let template = template.to_ascii_lowercase();
+        CLOCK_WORDS.iter().any(|word| memchr::memmem::find(&template, word).is_some())
+    };
+    let mut stages = log.stages.iter();
+    stages.any(|stage| effects(stage).templates().any(|template| has_clock(template)))
 }
 
 /// Whether the value of a node for a step does not depend on the steps before. Samples

@@ -21,6 +21,7 @@
 //! There is one collector per kind of leaf, each in a file of its own.
 
 mod check;
+mod entries;
 mod executor;
 mod hints;
 mod limit;
@@ -41,6 +42,7 @@ use super::error::EvalError;
 use super::labels::BaseLabels;
 use super::patterns::FoundTemplate;
 use super::plan::LeafPlan;
+pub use entries::EntryMatcher;
 pub use executor::LeafExecutor;
 use log::{LogPartial, StreamKey};
 use range::SumSeries;

@@ -33,6 +33,8 @@ impl LeafExecutor {
             patterns.add(block, i, self.labels.meter());
         } else if is_processed {
             self.processed_entry(stream, block, i);
+        } else if matches!(self.collector, Collector::Matches(_)) {
+            self.note_match(i);
         } else {
             self.stored_entry(stream, block, i);
         }
@@ -63,7 +65,7 @@ impl LeafExecutor {
                 range.add(set, &cell, 1, bytes, self.labels.meter());
             }
             Collector::Samples { .. } => unreachable!("samples depend on the labels of the entry"),
-            Collector::Patterns(_) => unreachable!("patterns do not look at labels"),
+            Collector::Patterns(_) | Collector::Matches(_) => unreachable!("labels do not matter"),
         }
     }
 
@@ -90,7 +92,10 @@ impl LeafExecutor {
         self.labels.add_metadata(sets.get(metadata_set));
         let set = match &self.collector {
             Collector::Log(_) => self.label_sets.intern_categorized(&self.labels),
-            Collector::Range(_) | Collector::Samples { .. } | Collector::Patterns(_) => {
+            Collector::Range(_)
+            | Collector::Samples { .. }
+            | Collector::Patterns(_)
+            | Collector::Matches(_) => {
                 match series_of(&mut self.label_sets, &self.labels, &self.reduction) {
                     Ok(set) => set,
                     Err(error) => {
@@ -130,6 +135,10 @@ impl LeafExecutor {
             log.add(position, set, entry.line(), entry.meter());
             return;
         }
+        if let Collector::Matches(_) = &self.collector {
+            self.note_match(i);
+            return;
+        }
         let mut value = 0.0;
         if let Collector::Samples { unwrap, .. } = &self.collector {
             match unwrap.sample(entry.labels) {
@@ -146,7 +155,7 @@ impl LeafExecutor {
             }
         };
         match &mut self.collector {
-            Collector::Log(_) | Collector::Patterns(_) => {}
+            Collector::Log(_) | Collector::Patterns(_) | Collector::Matches(_) => {}
             Collector::Range(range) => {
                 let line_len = match range.value() {
                     EntryValue::One => 0,

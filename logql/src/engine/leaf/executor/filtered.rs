@@ -63,7 +63,10 @@ impl LeafExecutor {
     pub fn adds_lengths(&self) -> bool {
         match &self.collector {
             Collector::Range(range) => range.value() != EntryValue::One,
-            Collector::Log(_) | Collector::Samples { .. } | Collector::Patterns(_) => false,
+            Collector::Log(_)
+            | Collector::Samples { .. }
+            | Collector::Patterns(_)
+            | Collector::Matches(_) => false,
         }
     }
 

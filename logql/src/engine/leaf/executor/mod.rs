@@ -3,6 +3,7 @@
 mod entries;
 mod filtered;
 mod groups;
+mod matches;
 
 use std::sync::Arc;
 
@@ -38,8 +39,13 @@ use crate::engine::plan::{LeafKind, LeafPlan, SeriesLabels};
 enum Collector {
     Log(LogCollector),
     Range(RangeCollector),
-    Samples { samples: SampleCollector, unwrap: Unwrap },
+    Samples {
+        samples: SampleCollector,
+        unwrap: Unwrap,
+    },
     Patterns(PatternCollector),
+    /// The indices of the entries of the block that the pipeline keeps.
+    Matches(Vec<u32>),
 }
 
 /// Ways to skip work without a change of the result.
@@ -102,6 +108,15 @@ impl LeafExecutor {
         plan: &LeafPlan,
         allowance: Box<dyn Allowance>,
     ) -> Result<Self, PlanError> {
+        Self::compile(plan, allowance, false)
+    }
+
+    /// The same; it notes the entries of a log query instead of collecting them, if so wanted.
+    pub(in crate::engine::leaf) fn compile(
+        plan: &LeafPlan,
+        allowance: Box<dyn Allowance>,
+        notes_matches: bool,
+    ) -> Result<Self, PlanError> {
         let meter = Meter::new(allowance);
         // The client may be gone.
         meter.check_allowance();
@@ -119,6 +134,7 @@ impl LeafExecutor {
         let pipeline = Pipeline::compile(&plan.log, &wanted, keeps_line, &mut labels)?;
         let mut reduction = Reduction::Keep;
         let collector = match &plan.kind {
+            _ if notes_matches => Collector::Matches(Vec::new()),
             LeafKind::Log { direction, limit, interval_ns } => {
                 Collector::Log(LogCollector::new(*direction, *limit, *interval_ns))
             }
@@ -225,7 +241,7 @@ impl LeafExecutor {
                 let meter = self.labels.meter();
                 (self.no_key.clone(), 0, samples.stream(StreamKey::new(labels, meter), meter))
             }
-            Collector::Patterns(_) => (self.no_key.clone(), 0, 0),
+            Collector::Patterns(_) | Collector::Matches(_) => (self.no_key.clone(), 0, 0),
         };
         let needs = self.needs_of(&base);
         let probe_base = self.shortcuts.probe.as_mut().map(|probe| probe.base(labels));
@@ -236,7 +252,11 @@ impl LeafExecutor {
     /// for all.
     #[must_use]
     pub fn streams_are_alike(&self) -> bool {
-        self.listed_groups.is_some() && self.reduction == Reduction::By(Vec::new())
+        let is_one_group =
+            self.listed_groups.is_some() && self.reduction == Reduction::By(Vec::new());
+        let notes_lines =
+            matches!(self.collector, Collector::Matches(_)) && self.pipeline.is_front_only();
+        is_one_group || notes_lines
     }
 
     fn needs_of(&self, base: &BaseLabels) -> Needs {
@@ -249,6 +269,7 @@ impl LeafExecutor {
             Collector::Samples { .. } => {
                 Needs { line_lengths: reads_line, lines: reads_line, metadata: true }
             }
+            Collector::Matches(_) => self.match_needs(),
             Collector::Range(range) => Needs {
                 line_lengths: reads_line || range.value() != EntryValue::One,
                 lines: reads_line,
@@ -284,7 +305,7 @@ impl LeafExecutor {
             Collector::Log(log) => log.wants(min_ns, max_ns),
             Collector::Range(range) => range.wants(min_ns, max_ns),
             Collector::Samples { samples, .. } => samples.wants(min_ns, max_ns),
-            Collector::Patterns(_) => true,
+            Collector::Patterns(_) | Collector::Matches(_) => true,
         }
     }
 
@@ -354,7 +375,10 @@ impl LeafExecutor {
         let bounds_ns = self.plan.entry_bounds_ns();
         match &self.collector {
             Collector::Log(log) => log.open_bounds_ns(bounds_ns),
-            Collector::Range(_) | Collector::Samples { .. } | Collector::Patterns(_) => bounds_ns,
+            Collector::Range(_)
+            | Collector::Samples { .. }
+            | Collector::Patterns(_)
+            | Collector::Matches(_) => bounds_ns,
         }
     }
 
@@ -371,6 +395,7 @@ impl LeafExecutor {
             Collector::Range(range) => range.held_bytes(),
             Collector::Samples { samples, unwrap } => samples.held_bytes() + unwrap.held_bytes(),
             Collector::Patterns(patterns) => patterns.held_bytes(),
+            Collector::Matches(matches) => matches.capacity() * size_of::<u32>(),
         };
         size_of::<Self>()
             + collector
@@ -452,7 +477,7 @@ impl LeafExecutor {
         let fresh = match &mut self.collector {
             Collector::Range(range) => &mut range.fresh,
             Collector::Samples { samples, .. } => &mut samples.fresh,
-            Collector::Log(_) | Collector::Patterns(_) => return,
+            Collector::Log(_) | Collector::Patterns(_) | Collector::Matches(_) => return,
         };
         match &mut self.guard {
             None => fresh.clear(),
@@ -563,7 +588,7 @@ impl LeafExecutor {
         }
         if self.plan.has_gaps() {
             match &mut self.collector {
-                Collector::Log(_) | Collector::Patterns(_) => {}
+                Collector::Log(_) | Collector::Patterns(_) | Collector::Matches(_) => {}
                 Collector::Range(range) => self.selection.retain(|i| range.sees(times[i])),
                 Collector::Samples { samples, .. } => {
                     self.selection.retain(|i| samples.sees(times[i]));
@@ -619,6 +644,7 @@ impl LeafExecutor {
                 LeafData::Samples(samples.finish(sets, names))
             }
             (None, Collector::Patterns(patterns)) => LeafData::Patterns(patterns.finish(meter)),
+            (None, Collector::Matches(_)) => unreachable!("matches are read block by block"),
         };
         let result = LeafResult { leaf: self.plan.index, stats: self.stats, data };
         (result, self.labels.into_meter())
