@@ -23,6 +23,7 @@ use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions};
 use logsvc_runtime::{Account, Budget, CoreId, Monotonic};
 use logsvc_segment::batch::BatchBuilder;
 use logsvc_shards::changes::NodeChanges;
+use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::messages::{AppendRequest, ShardReply, ShardRequest, StreamSelection};
 use logsvc_shards::scan::LeafRequest;
 use logsvc_shards::shard::{
@@ -88,6 +89,7 @@ impl Bench {
             maintenance: MaintenanceConfig::default(),
             tails: budget("tails"),
             changes: NodeChanges::new(1).of_shard(0),
+            deletions: std::sync::Arc::from([]),
         };
         let shard = Shard::new(&config).expect("the budgets are large");
         let tenant = TenantId::new("bench").expect("a good name");
@@ -204,6 +206,7 @@ impl Bench {
         let leaf = LeafRequest {
             tenants: self.tenant.clone().into(),
             plan: Arc::new(plan.leaves()[0].clone()),
+            deletions: DeletionVersion::NONE,
             cancellation: Cancellation::default(),
             account: Account::alone(1 << 30),
         };

@@ -3,7 +3,8 @@
 //!
 //! Each shard counts its changes by tenant and by time, in *buckets* of 2^36 ns (69 seconds).
 //! A change is an entry that becomes visible, or an entry that goes because it has expired. A
-//! cache takes the [`Stamp`] of the times that an answer depends on before it has the answer
+//! request for deletion that comes into force or ends is a change of the times and the tenant that
+//! it names; its keeper counts in a column of its own, as if it were one more shard. A cache takes the [`Stamp`] of the times that an answer depends on before it has the answer
 //! computed. As long as a new stamp of these times is the same, computing the answer again
 //! gives the same answer.
 //!
@@ -13,7 +14,7 @@
 //! lie in a table of fixed size per shard, and several times share one. So a stamp may report a
 //! change of other times or of another tenant, and never misses a change.
 //!
-//! Only its shard writes a counter. All cores read it, and no core waits.
+//! Only its shard, or the keeper of the requests for deletion, writes a counter. All cores read it, and no core waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,6 +55,10 @@ impl TenantKey {
         // Buckets that follow each other have counters that do.
         (i64::from(self.0).wrapping_add(bucket) & (COUNTERS as i64 - 1)) as usize
     }
+
+    fn tenant_index(self) -> usize {
+        self.0 as usize % TENANT_COUNTERS
+    }
 }
 
 fn bucket_of(time_ns: i64) -> i64 {
@@ -82,14 +87,41 @@ fn count(counter: &AtomicU64) {
     counter.store(next, Ordering::Release);
 }
 
+/// Counters of changes of long times that the requests for deletion make, by tenant.
+const TENANT_COUNTERS: usize = 1 << 10;
+
 /// The counters of all shards of a start. Clones are the same.
 #[derive(Clone, Debug)]
-pub struct NodeChanges(Arc<[ShardCounters]>);
+pub struct NodeChanges(Arc<Counters>);
+
+#[derive(Debug)]
+struct Counters {
+    /// One for each shard, and the last one for the keeper of the requests for deletion.
+    columns: Box<[ShardCounters]>,
+    /// Changes of long times of single tenants; the keeper counts them.
+    tenants: Box<[AtomicU64]>,
+}
 
 impl NodeChanges {
     /// Counters of so many shards.
     pub fn new(shards: u16) -> NodeChanges {
-        NodeChanges((0..shards).map(|_| ShardCounters::new()).collect())
+        NodeChanges(Arc::new(Counters {
+            columns: (0..=shards).map(|_| ShardCounters::new()).collect(),
+            tenants: (0..TENANT_COUNTERS).map(|_| AtomicU64::new(0)).collect(),
+        }))
+    }
+
+    /// Counts that other entries of a tenant are hidden between two times, both included, in ns.
+    /// Only the keeper of the requests for deletion calls it.
+    pub(crate) fn deletions_changed(&self, tenant: &TenantId, min_ns: i64, max_ns: i64) {
+        let key = TenantKey::of(tenant);
+        if bucket_of(max_ns) - bucket_of(min_ns) < COUNTED_BUCKETS_MAX {
+            let column = self.0.columns.len() - 1;
+            ShardChanges { node: self.clone(), shard: column }.changed(key, min_ns, max_ns);
+        } else {
+            // A change of all times of all tenants would cost the others their answers.
+            count(&self.0.tenants[key.tenant_index()]);
+        }
     }
 
     /// The side of a shard that counts.
@@ -97,7 +129,7 @@ impl NodeChanges {
     /// # Panics
     /// The node has no shard of this number.
     pub fn of_shard(&self, shard: u16) -> ShardChanges {
-        assert!(usize::from(shard) < self.0.len(), "no such shard");
+        assert!(usize::from(shard) + 1 < self.0.columns.len(), "no such shard");
         ShardChanges { node: self.clone(), shard: usize::from(shard) }
     }
 
@@ -144,7 +176,11 @@ impl NodeChanges {
     fn take(&self, stamp: &mut Stamp) {
         stamp.all = 0;
         stamp.counts.fill(0);
-        for shard in self.0.iter() {
+        for tenant in stamp.tenants.iter() {
+            let counter = &self.0.tenants[tenant.tenant_index()];
+            stamp.all = stamp.all.wrapping_add(counter.load(Ordering::Acquire));
+        }
+        for shard in self.0.columns.iter() {
             stamp.all = stamp.all.wrapping_add(shard.all.load(Ordering::Acquire));
             for (count, group) in stamp.counts.iter_mut().zip(stamp.first_group..) {
                 let first = group << stamp.group_bits;
@@ -198,7 +234,7 @@ pub struct ShardChanges {
 impl ShardChanges {
     /// Counts a change of entries of a tenant between two times, both included, in ns.
     pub(crate) fn changed(&self, tenant: TenantKey, min_ns: i64, max_ns: i64) {
-        let shard = &self.node.0[self.shard];
+        let shard = &self.node.0.columns[self.shard];
         let (first, last) = (bucket_of(min_ns), bucket_of(max_ns));
         if last - first >= COUNTED_BUCKETS_MAX {
             count(&shard.all);
@@ -288,6 +324,22 @@ mod tests {
         shard.changed_for_all(5 * BUCKET_NS - 1, 5 * BUCKET_NS);
         let told: Vec<i64> = changes.since(&stamp).iter().map(|t| t.0 / BUCKET_NS).collect();
         assert_eq!(told, [3, 4, 5]);
+    }
+
+    #[test]
+    fn requests_for_deletion_change_the_answers_of_their_tenant_alone() {
+        let changes = NodeChanges::new(2);
+        let range = TimeRange { start_ns: 0, end_ns: 10 * BUCKET_NS };
+        let of = |name| changes.stamp(&[tenant(name)], range).expect("not too long");
+        let (a, b) = (of("a"), of("b"));
+        changes.deletions_changed(&tenant("a"), 3 * BUCKET_NS, 3 * BUCKET_NS + 1);
+        assert_eq!(changes.since(&a), [(3 * BUCKET_NS, 4 * BUCKET_NS)]);
+        assert_eq!(changes.since(&b), []);
+        let a = of("a");
+        changes.deletions_changed(&tenant("a"), 0, COUNTED_BUCKETS_MAX * BUCKET_NS);
+        assert_eq!(changes.since(&a), [(i64::MIN, i64::MAX)]);
+        changes.deletions_changed(&tenant("a"), i64::MIN, i64::MAX);
+        assert_eq!(changes.since(&b), []);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Bodies of fuzz targets over code that this crate keeps to itself: the dictionaries of a scan and
-//! the decoders of the manifest.
+//! Bodies of fuzz targets over code that this crate keeps to itself: the dictionaries of a scan,
+//! the decoders of the manifest and the record of requests for deletion.
 //!
 //! The bodies that need the public API alone are in `logsvc-fuzz-bodies`. A caller outside cannot
 //! write these: the public functions read the manifest from files of a whole node, and scan whole
@@ -27,4 +27,12 @@ pub fn interned(block: &HeadBlock) {
 /// If something changes on the way.
 pub fn manifest(data: &[u8]) {
     crate::manifest::fuzz::check(data);
+}
+
+/// Reads the bytes as a record of requests for deletion, as they are and with right checksums.
+///
+/// # Panics
+/// If a request changes on the way.
+pub fn delete_requests(data: &[u8]) {
+    crate::deletion::format::check(data);
 }

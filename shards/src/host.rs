@@ -17,12 +17,13 @@ use logsvc_runtime::mesh::{Inbox, InboxCounters};
 use logsvc_runtime::{AlignedBuffer, Budget, File, Monotonic, Runtime};
 
 use crate::changes::NodeChanges;
-use crate::compact::{self, CompactError, CompactionPolicy, Compactor, MaintenanceOutcome};
+use crate::compact::{CompactError, CompactionPolicy, Compactor, MaintenanceOutcome};
+use crate::deletion::DeleteFilters;
 use crate::messages::{ShardReply, ShardRequest};
 use crate::node::NodePlan;
 use crate::retention::{RetentionPolicy, keep_clock};
 use crate::scan::{self, ScanConfig, ScanEnv};
-use crate::sealed::{self, Directories, OpenedSegment, Sealer, SegmentFolder};
+use crate::sealed::{self, Directories, OpenedSegment, Removals, Sealer, SegmentFolder};
 use crate::shard::{Effect, Event, MaintenanceConfig, SealPolicy, Shard, ShardConfig, StepContext};
 use crate::wal::SyncPolicy;
 use crate::wal::files::LogFiles;
@@ -66,6 +67,8 @@ pub struct HostConfig {
     pub tails: Budget,
     /// The counters of the node for the changes of its shards.
     pub changes: NodeChanges,
+    /// The filters of requests for deletion that are not processed.
+    pub deletions: DeleteFilters,
 }
 
 /// Why a shard cannot be started.
@@ -131,6 +134,7 @@ pub async fn start<R: Runtime>(
         maintenance,
         tails: config.tails,
         changes: config.changes.of_shard(core.0),
+        deletions: config.deletions,
     };
     let mut state = Shard::new(&shard_config).ok_or(StartError::NoMemory)?;
     let directories = Rc::new(Directories::new(runtime.clone(), &config.scan.directories));
@@ -153,29 +157,16 @@ pub async fn start<R: Runtime>(
     let logs = LogFiles::new(runtime.clone(), plan.wal_dir.clone(), config.wal.sync);
     let logs = Rc::new(logs);
     let sealer = Sealer::new(Rc::clone(&folder), Rc::clone(&logs), first_wal, replayed);
+    let removals = Rc::clone(&folder.removals);
     let compactor = Compactor::new(folder, Arc::clone(&plan.node_segments));
     let env = Rc::new(ScanEnv::new(runtime.clone(), config.scan, directories));
-    let log = Log { files: logs, sync: config.wal.sync, file: None };
-    let clock_path = Rc::from(plan.clock_path());
-    drop(runtime.spawn(run(env, sealer, compactor, log, state, inbox, clock_path)));
-    Ok(found)
-}
-
-/// Runs a shard until its lanes are closed.
-async fn run<R: Runtime>(
-    env: Rc<ScanEnv<R>>,
-    sealer: Sealer<R>,
-    compactor: Compactor<R>,
-    log: Log<R>,
-    mut state: Shard,
-    mut inbox: Inbox<ShardRequest, ShardReply>,
-    clock_path: Rc<Path>,
-) {
-    let mut driver = Driver {
-        clock_path,
-        runtime: env.runtime.clone(),
+    let log = Log { files: logs, sync: config.wal.sync, file: None, giving_back: None };
+    let driver = Driver {
+        clock_path: Rc::from(plan.clock_path()),
+        runtime: runtime.clone(),
         env,
         log,
+        removals,
         operation: None,
         sealer: Some(sealer),
         sealing: None,
@@ -183,6 +174,16 @@ async fn run<R: Runtime>(
         maintaining: None,
         lane: inbox.counters(),
     };
+    drop(runtime.spawn(run(driver, state, inbox)));
+    Ok(found)
+}
+
+/// Runs a shard until its lanes are closed.
+async fn run<R: Runtime>(
+    mut driver: Driver<R>,
+    mut state: Shard,
+    mut inbox: Inbox<ShardRequest, ShardReply>,
+) {
     let mut effects = Vec::new();
     while let Some(event) = driver.wait(&mut inbox, state.next_wakeup()).await {
         let mut next = Some(event);
@@ -213,12 +214,16 @@ struct Log<R: Runtime> {
     sync: SyncPolicy,
     /// The file that commits go to.
     file: Option<Rc<R::File>>,
+    /// The removal of the file that waits for its use.
+    giving_back: Running<R, ()>,
 }
 
 struct Driver<R: Runtime> {
     runtime: R,
     env: Rc<ScanEnv<R>>,
     log: Log<R>,
+    /// Files of segments that nothing reads any more.
+    removals: Rc<Removals<R>>,
     operation: Option<Operation<R::File>>,
     /// Here while nothing is being sealed.
     sealer: Option<Sealer<R>>,
@@ -252,6 +257,14 @@ impl<R: Runtime> Driver<R> {
 
     fn perform(&mut self, effect: Effect) {
         match effect {
+            Effect::Reply(reply_to, reply @ ShardReply::Stopped(_)) => {
+                // The node may end as soon as it has the reply, and there will be no further file.
+                let files = Rc::clone(&self.log.files);
+                drop(self.runtime.spawn(async move {
+                    files.give_back().await;
+                    reply_to.send(reply);
+                }));
+            }
             Effect::Reply(reply_to, mut reply) => {
                 if let ShardReply::Status(status) = &mut reply {
                     // The shard does not see these: they belong to the core and its scans.
@@ -290,6 +303,13 @@ impl<R: Runtime> Driver<R> {
                     (compactor, result)
                 })));
             }
+            Effect::StopLogReuse => {
+                self.log.files.stop_reuse();
+                let files = Rc::clone(&self.log.files);
+                let task = self.runtime.spawn(async move { files.give_all_back().await });
+                self.log.giving_back = Some(Box::pin(task));
+            }
+            Effect::AllowLogReuse => self.log.files.allow_reuse(),
             Effect::KeepClock { unix_ns } => {
                 let (runtime, path) = (self.runtime.clone(), Rc::clone(&self.clock_path));
                 drop(self.runtime.spawn(async move {
@@ -300,10 +320,9 @@ impl<R: Runtime> Driver<R> {
                 self.env.directories.forget(name);
                 self.env.directories.files.close_unused();
                 if let Some(path) = path {
-                    let runtime = self.runtime.clone();
-                    drop(self.runtime.spawn(async move {
-                        compact::unlink(&runtime, &path).await;
-                    }));
+                    let removals = Rc::clone(&self.removals);
+                    removals.note(path.clone());
+                    drop(self.runtime.spawn(async move { removals.remove(path).await }));
                 }
             }
         }
@@ -369,7 +388,7 @@ impl<R: Runtime> Driver<R> {
             }
         });
         let operation = &mut self.operation;
-        let file = &mut self.log.file;
+        let (file, giving_back) = (&mut self.log.file, &mut self.log.giving_back);
         let sealing = &mut self.sealing;
         let sealer = &mut self.sealer;
         let (maintaining, compactor) = (&mut self.maintaining, &mut self.compactor);
@@ -402,6 +421,12 @@ impl<R: Runtime> Driver<R> {
                 *maintaining = None;
                 *compactor = Some(idle);
                 return Poll::Ready(Some(Event::Maintained(Box::new(result))));
+            }
+            if let Some(running) = giving_back
+                && running.as_mut().poll(context).is_ready()
+            {
+                *giving_back = None;
+                return Poll::Ready(Some(Event::LogsGivenBack));
             }
             if let Poll::Ready(incoming) = request.as_mut().poll(context) {
                 return Poll::Ready(incoming.map(Event::Request));

@@ -7,20 +7,22 @@
 //! claims the data folder and decides which log files recovery replays.
 //!
 //! The modules are floors. A module imports modules of lower floors only; `ci layers` checks
-//! this. From the bottom: [`types`], [`changes`]; `index`, [`scope`]; [`wal`]; [`manifest`];
-//! [`retention`]; [`node`]; `sealed`, [`check`]; [`compact`]; [`scan`]; [`tail`]; [`messages`];
-//! [`shard`]; [`host`].
+//! this. From the bottom: [`types`], [`changes`]; `index`, [`scope`]; [`deletion`]; [`wal`];
+//! [`manifest`]; [`retention`]; [`node`]; `sealed`, [`check`]; [`compact`]; [`scan`]; [`tail`];
+//! [`messages`]; [`shard`]; [`host`]; [`keeper`].
 //!
-//! This crate knows nothing of HTTP, of query text, or of the protocols by which entries come to
-//! the node.
+//! This crate knows nothing of HTTP, or of the protocols by which entries come to the node. It
+//! parses query text for one purpose: requests for deletion are recorded as text.
 
 pub mod changes;
 pub mod check;
 pub mod compact;
+pub mod deletion;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod host;
 pub(crate) mod index;
+pub mod keeper;
 pub mod manifest;
 pub mod messages;
 pub mod node;

@@ -4,16 +4,20 @@
 
 mod status;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use logsvc_logql::engine::CompiledMatcher;
 use logsvc_proto::{Labels, StreamId};
 
+use crate::deletion::{DeleteFilter, DeleteId};
+pub use crate::deletion::{PurgeTarget, RemovedTotals};
 use crate::retention::RetentionPolicy;
 use crate::scan::{LeafReply, LeafRequest, ScanError, ScanJob};
 use crate::scope::TenantScope;
 use crate::tail::{TailBatch, TailJoin, TailPoll};
 use crate::types::{StreamDefinition, TimeRange};
+use crate::wal::format::WalName;
 use crate::wal::writer::WalUnavailable;
 pub use status::{
     COMMIT_LATENCY_BOUNDS_US, CommitLatency, MaintenanceStatus, PauseStatus, SealStatus,
@@ -71,12 +75,40 @@ pub enum ShardRequest {
     Status,
     /// Keep entries for other periods from this moment on.
     Retain(Arc<RetentionPolicy>),
+    /// Hide the entries of a request for deletion from queries whose version says so.
+    Hide(Arc<DeleteFilter>),
+    /// Forget the filter of a request for deletion, which has ended.
+    Unhide(DeleteId),
+    /// Remove entries from the disk; answered when no file of the shard's list holds one. One at a
+    /// time.
+    Purge(PurgeRequest),
     /// Write everything that is in memory to segments; answered when that is on
     /// stable storage.
     Flush,
     /// Commit, sync and seal everything; answered when the log is idle and durable.
     /// Appends that arrive later are refused.
     Stop,
+}
+
+/// See [`ShardRequest::Purge`].
+#[derive(Clone, Debug)]
+pub struct PurgeRequest {
+    /// An entry that several of them hide counts for the first.
+    pub targets: Arc<[PurgeTarget]>,
+}
+
+/// The outcome of a [`ShardRequest::Purge`].
+#[derive(Clone, Debug, Default)]
+pub struct PurgeOutcome {
+    /// Of each target.
+    pub removed: Vec<RemovedTotals>,
+    /// Line bytes that were written anew for it, in segments that lost only a part.
+    pub rewritten_line_bytes: u64,
+    /// Files that the shard does not read any more. They go when no query reads them, and when no
+    /// other shard does.
+    pub leaving: Vec<PathBuf>,
+    /// The first log file that the shard has begun since. Its older ones go.
+    pub first_log: Option<WalName>,
 }
 
 /// The first entries that were refused in a stream, and how many in all.
@@ -151,8 +183,10 @@ pub enum ShardReply {
     Tailed(Vec<TailBatch>),
     /// To [`ShardRequest::Status`].
     Status(Box<ShardStatus>),
-    /// To [`ShardRequest::Retain`].
+    /// To [`ShardRequest::Retain`], [`ShardRequest::Hide`] and [`ShardRequest::Unhide`].
     Retained,
+    /// To [`ShardRequest::Purge`]; or why it did not end well. What was removed stays removed.
+    Purged(Result<PurgeOutcome, Arc<str>>),
     /// To [`ShardRequest::Flush`].
     Flushed(Result<(), Arc<str>>),
     /// To [`ShardRequest::Stop`].

@@ -2,7 +2,8 @@
 //! begin.
 //!
 //! Guarantees: two processes never use one folder. A folder of another format is refused, and so
-//! are files of another version, unless the settings say to start without them. Left-overs of a
+//! are files of another version, unless the settings say to start without them. A record of
+//! requests for deletion that cannot be used is refused in any case. Left-overs of a
 //! crash are removed if their contents are elsewhere. One place decides the order in which log
 //! files are replayed. [`NodeError`] lists the failures.
 
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use logsvc_runtime::{File, OpenMode, Runtime};
 
+use crate::deletion::store::{LoadError, LoadedRequests, load};
 use crate::manifest::{LiveSegment, ManifestEdit, ManifestReport, OpenedManifest, QUARANTINE_NAME};
 use crate::retention::{NodeSegments, StartClock, clock_path};
 use crate::wal::covers::{Cover, FileCovers};
@@ -50,6 +52,9 @@ pub enum NodeError {
         describe(.0)
     )]
     UnknownVersions(Vec<UnknownVersion>),
+    /// The requests for deletion of earlier starts are not known.
+    #[error(transparent)]
+    Deletions(#[from] LoadError),
     /// An operation failed.
     #[error("cannot {action} {path}: {source}")]
     Io {
@@ -112,14 +117,21 @@ pub struct NodePlan {
     pub manifest: ManifestReport,
     /// The knowledge about the time that the clock goes on from.
     pub clock: StartClock,
+    /// The requests for deletion of earlier starts.
+    pub deletions: LoadedRequests,
     /// How the folder was opened.
     pub options: OpenOptions,
 }
 
 impl NodePlan {
+    /// The data folder.
+    pub(crate) fn data_dir(&self) -> &Path {
+        self.wal_dir.parent().unwrap_or(Path::new("."))
+    }
+
     /// Where looks at the clock are kept.
     pub(crate) fn clock_path(&self) -> PathBuf {
-        clock_path(self.wal_dir.parent().unwrap_or(Path::new(".")))
+        clock_path(self.data_dir())
     }
 }
 
@@ -166,6 +178,7 @@ pub async fn open_node_with<R: Runtime>(
     // After the lock: no other process changes names that this start takes for durable.
     sync_folders(runtime, data_dir, [&wal_dir, &segments_dir]).await?;
     check_format(runtime, data_dir).await?;
+    let deletions = load(runtime, data_dir).await?;
     let opened = OpenedManifest::open(runtime, &segments_dir).await;
     let manifest = opened.map_err(io_error("read the manifest in", &segments_dir))?;
     let survey = survey(runtime, &wal_dir, manifest.covers()).await?;
@@ -213,6 +226,7 @@ pub async fn open_node_with<R: Runtime>(
         preface: started.preface.map(Arc::new),
         manifest: started.report,
         clock,
+        deletions,
         options,
     };
     Ok(Node { _lock: lock, plan })

@@ -12,6 +12,7 @@
 
 mod answers;
 mod append;
+mod deletions;
 mod event;
 mod maintain;
 mod restore;
@@ -29,7 +30,9 @@ use logsvc_runtime::{Budget, Monotonic, Reservation};
 
 use crate::changes::{ShardChanges, TenantKey};
 use crate::compact::Drafts;
+use crate::deletion::DeleteFilters;
 use crate::index::{LabelIndex, Slot};
+use crate::manifest::LiveSegment;
 use crate::messages::{AppendError, AppendOutcome, CommitLatency, ShardReply, ShardRequest};
 use crate::sealed::SealedSegment;
 use crate::types::StreamDefinition;
@@ -39,6 +42,7 @@ use crate::wal::writer::{InFrame, WalConfig, WalWriter};
 use logsvc_segment::batch::{Section, checked_sections};
 use logsvc_segment::head::{BlockPool, StreamHead};
 
+use deletions::Deletions;
 pub use event::{Effect, Event, StepContext};
 use maintain::Maintenance;
 pub use maintain::MaintenanceConfig;
@@ -66,6 +70,8 @@ pub struct ShardConfig {
     pub tails: Budget,
     /// Counts its changes for caches of answers.
     pub changes: ShardChanges,
+    /// The filters of requests for deletion that are not processed.
+    pub deletions: DeleteFilters,
 }
 
 /// A push on its way through the log.
@@ -92,10 +98,11 @@ pub struct Shard {
     drafts: Drafts,
     deferred: append::Deferred,
     tails: Tails,
+    deletions: Deletions,
     /// Segments that hold streams of this shard, in their order.
     segments: Vec<Arc<SealedSegment>>,
-    /// Time bounds of live segments that cannot be read.
-    missing_bounds_ns: Vec<(i64, i64)>,
+    /// Live segments that cannot be read.
+    missing: Vec<LiveSegment>,
     /// Batches looked at so far; tells looks apart.
     checks: u64,
     head_memory: HeadMemory,
@@ -159,8 +166,9 @@ impl Shard {
             drafts: Drafts::new(&config.maintenance.compaction),
             deferred: append::Deferred::default(),
             tails: Tails::new(config.tails.clone()),
+            deletions: Deletions::new(&config.deletions),
             segments: Vec::new(),
-            missing_bounds_ns: Vec::new(),
+            missing: Vec::new(),
             checks: 0,
             head_memory: HeadMemory {
                 reserved: config.heads.try_reserve(0)?,
@@ -210,6 +218,7 @@ impl Shard {
                 self.append_deferred(context, effects);
             }
             Event::Maintained(result) => self.maintained(*result, context),
+            Event::LogsGivenBack => self.logs_given_back(),
             Event::Timer => self.append_deferred(context, effects),
         }
         self.seal_if_due(context, effects);
@@ -224,6 +233,7 @@ impl Shard {
         );
         effects.extend(op.map(Effect::Wal));
         self.maintain_if_due(context, effects);
+        self.forget_ended_filters(context.now);
         self.serve_tails(context.now, effects);
         self.finish_stop(effects);
     }
@@ -235,6 +245,7 @@ impl Shard {
             self.sealing.next_wakeup(),
             self.deferred.next_wakeup(),
             self.maintenance.next_wakeup(),
+            self.deletions.next_wakeup(),
         ];
         due.into_iter().flatten().min()
     }
@@ -266,6 +277,7 @@ impl Shard {
             defined: Defined::default(),
             indexed: false,
             tails: None,
+            deletions: None,
         };
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -334,6 +346,18 @@ impl Shard {
                 self.retain(policy);
                 ShardReply::Retained
             }
+            ShardRequest::Hide(filter) => {
+                self.hide(&filter);
+                ShardReply::Retained
+            }
+            ShardRequest::Unhide(id) => {
+                self.unhide(id, context.now);
+                ShardReply::Retained
+            }
+            ShardRequest::Purge(purge) => {
+                self.purge(purge, reply_to, effects);
+                return;
+            }
             ShardRequest::Status => ShardReply::Status(Box::new(self.status())),
         };
         effects.push(Effect::Reply(reply_to, reply));
@@ -375,7 +399,9 @@ impl Shard {
         self.counters.line_bytes += appended.line_bytes;
         self.counters.duplicates += appended.duplicates;
         if appended.entries > 0 {
+            let bounds_ns = (section.min_ns, section.max_ns);
             self.changes.changed(stream.tenant_key, section.min_ns, section.max_ns);
+            self.maintenance.entries_added(&stream.tenant, &stream.labels, bounds_ns);
         }
         let cost = append::section_cost(section);
         let mut kept_bytes = cost * appended.entries / (section.entry_count() as u64);
@@ -393,6 +419,7 @@ impl Shard {
         if !stream.indexed {
             stream.indexed = true;
             stream.tails = self.tails.matching(&stream.tenant, &stream.labels);
+            stream.deletions = self.deletions.matching(&stream.tenant, &stream.labels);
             self.index.insert(&stream.tenant, slot, &stream.labels);
         }
     }

@@ -11,10 +11,11 @@
 
 use std::sync::Arc;
 
-use logsvc_logql::engine::{EntryBlock, MetadataColumn};
+use logsvc_logql::engine::{EntryBlock, MetadataColumn, Needs, PlanError};
 use logsvc_proto::Labels;
 use logsvc_runtime::Reservation;
 
+use crate::deletion::{HiddenEntries, Hiding, ShownEntries, StreamDeletions};
 use crate::scan::{LeafRequest, intern};
 use logsvc_segment::head::HeadBlock;
 
@@ -81,12 +82,19 @@ pub struct TailDropped {
 pub struct TailBlock {
     labels: Arc<Labels>,
     entries: HeadBlock,
+    /// The requests for deletion that may hide some of them.
+    deletions: Option<Arc<StreamDeletions>>,
     memory: Reservation,
 }
 
 impl TailBlock {
-    pub(crate) fn new(labels: Arc<Labels>, entries: HeadBlock, memory: Reservation) -> TailBlock {
-        TailBlock { labels, entries, memory }
+    pub(crate) fn new(
+        labels: Arc<Labels>,
+        entries: HeadBlock,
+        deletions: Option<Arc<StreamDeletions>>,
+        memory: Reservation,
+    ) -> TailBlock {
+        TailBlock { labels, entries, deletions, memory }
     }
 
     /// Labels of the stream.
@@ -104,7 +112,41 @@ impl TailBlock {
         self.memory.bytes() as usize
     }
 
-    /// Calls `visit` with the entries as the engine takes them.
+    /// Calls `visit` with the entries that no request for deletion hides, as the engine takes them;
+    /// not if all of them are hidden. A copy takes at most twice [`TailBlock::held_bytes`] meanwhile.
+    ///
+    /// # Errors
+    /// The allowance of `hidden` stops it.
+    pub fn with_shown_columns(
+        &self,
+        arrival: u64,
+        hidden: &mut HiddenEntries,
+        visit: impl FnOnce(&EntryBlock<'_>),
+    ) -> Result<(), PlanError> {
+        let Some(deletions) = &self.deletions else {
+            self.with_columns(arrival, visit);
+            return Ok(());
+        };
+        self.with_columns(arrival, |block| {
+            let (mut marks, mut count) = (vec![false; block.len()], 0);
+            let filters = deletions.filters.iter().map(|filter| Hiding::from(&**filter));
+            hidden.mark(filters, &self.labels, block, &mut marks, |_, _| count += 1)?;
+            if count == 0 {
+                visit(block);
+            } else if count < block.len() {
+                let needs = Needs { line_lengths: true, lines: true, metadata: true };
+                visit(&ShownEntries::of(block, &marks, needs).block(block));
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether requests for deletion may hide some of the entries.
+    pub fn may_hide(&self) -> bool {
+        self.deletions.is_some()
+    }
+
+    /// Calls `visit` with all entries, the hidden ones included, as the engine takes them.
     pub fn with_columns<T>(&self, arrival: u64, visit: impl FnOnce(&EntryBlock<'_>) -> T) -> T {
         let entries = &self.entries;
         let dictionary = entries.has_metadata().then(|| intern(entries));

@@ -93,6 +93,8 @@ pub struct ScanStats {
     pub cache_lookups: u64,
     /// Columns of these that the cache had.
     pub cache_hits: u64,
+    /// Entries that requests for deletion have hidden.
+    pub entries_hidden: u64,
     /// Time spent waiting for bytes of segments, in nanoseconds.
     pub read_time_ns: u64,
 }
@@ -116,6 +118,7 @@ impl ScanStats {
         self.head_metadata_bytes += other.head_metadata_bytes;
         self.cache_lookups += other.cache_lookups;
         self.cache_hits += other.cache_hits;
+        self.entries_hidden += other.entries_hidden;
         self.read_time_ns += other.read_time_ns;
     }
 }

@@ -97,6 +97,7 @@ pub(super) const ORDERS: &[Order] = &[
             "types",
             "changes index",
             "scope",
+            "deletion",
             "wal",
             "manifest",
             "retention",
@@ -108,6 +109,7 @@ pub(super) const ORDERS: &[Order] = &[
             "fuzz messages",
             "shard",
             "host",
+            "keeper",
         ],
     },
     Order {
@@ -159,6 +161,7 @@ pub(super) const ORDERS: &[Order] = &[
         module: "config",
         floors: &[
             "blocked choice foreign machine nearest otlp self stream_retention tls yaml",
+            "deletion",
             "expand field limits",
             "check table tenants",
             "file print retention",
@@ -168,6 +171,6 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         krate: "server",
         module: "front",
-        floors: &["core cross_site", "ingest query", "explore operate tail", "routes+self"],
+        floors: &["core cross_site", "ingest query", "delete explore operate tail", "routes+self"],
     },
 ];

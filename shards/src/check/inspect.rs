@@ -1,16 +1,36 @@
-//! Prints the contents of a segment.
+//! Prints the contents of a file.
 
 use std::io;
 use std::path::Path;
 
-use logsvc_runtime::{OpenMode, Runtime};
+use logsvc_runtime::{File, OpenMode, Runtime};
 
+use crate::deletion::format::MAGIC as REQUESTS_MAGIC;
 use crate::manifest::{CHECKPOINT_NAME, Day, ManifestLogName, ManifestState, read_manifest};
 use crate::types::StreamPartitions;
 use logsvc_segment::{Decoder, HEADER_LEN, MergedPlace, Part};
 
 use super::left::{LeftTotals, left_by_segment};
+use super::requests::inspect_requests;
 use super::segment::{COLUMNS, OpenSegment, Stop, name_of};
+
+/// Prints what a file holds: a segment as [`inspect_segment`] does, or the record of requests for
+/// deletion.
+///
+/// # Errors
+/// The file cannot be read, or is damaged, or is neither.
+pub async fn inspect_file<R: Runtime>(
+    runtime: &R,
+    path: &Path,
+    print: impl FnMut(String),
+) -> io::Result<()> {
+    let file = runtime.open(path, OpenMode::Read).await?;
+    let (_, start) = file.read_exact_at(Vec::new(), 0, REQUESTS_MAGIC.len()).await;
+    if start == REQUESTS_MAGIC {
+        return inspect_requests(runtime, path, print).await;
+    }
+    inspect_segment(runtime, path, print).await
+}
 
 /// Prints a segment's footer and directory: totals, regions, blocks with their columns, streams
 /// with their labels. If the segment lies in a data folder, prints the entry of the manifest there,

@@ -1,12 +1,15 @@
-//! Verifies a stopped store, and prints the contents of a segment.
+//! Verifies a stopped store, prints the contents of a file, and finds the files that hold a text.
 //!
 //! [`check_store`] reads every byte that has a checksum and decodes everything that can be
-//! decoded. [`inspect_segment`] prints the directory of a segment. Both change nothing, except
-//! that they make the lock file if it is missing. They fail if the store is in use or cannot be
-//! read. Damage is not an error but a [`Finding`].
+//! decoded. It makes the lock file if it is missing, changes nothing else, and fails if the store
+//! is in use or cannot be read. Damage is not an error but a [`Finding`]. [`inspect_file`] prints
+//! the directory of a segment, or the record of requests for deletion. [`find_text`] searches all
+//! files of a folder.
 
+mod find;
 mod inspect;
 mod left;
+mod requests;
 mod segment;
 mod store;
 mod wal;
@@ -16,7 +19,8 @@ use std::path::{Path, PathBuf};
 use logsvc_segment::SegmentError;
 use logsvc_segment::version::UnknownVersion;
 
-pub use inspect::inspect_segment;
+pub use find::{FindReport, find_text};
+pub use inspect::{inspect_file, inspect_segment};
 pub use store::{CheckError, check_store};
 
 /// The result of a check.
@@ -43,6 +47,10 @@ pub struct CheckReport {
     pub wal_frames: u64,
     /// Entries in these frames.
     pub wal_entries: u64,
+    /// Requests for deletion that are not processed.
+    pub pending_requests: u64,
+    /// Requests for deletion that are processed and still in the record.
+    pub processed_requests: u64,
     /// Bytes that were read.
     pub read_bytes: u64,
 }

@@ -60,6 +60,10 @@ impl<F: File> OpenSegment<F> {
         Ok(OpenSegment { file, directory, read_bytes })
     }
 
+    pub(super) fn file(&self) -> &F {
+        &self.file
+    }
+
     pub(super) async fn read(&mut self, range: Range<u64>) -> io::Result<Vec<u8>> {
         self.read_bytes += range.end - range.start;
         read(&self.file, range).await

@@ -1,4 +1,4 @@
-//! Walks a store: lock, format, manifest, segments, write-ahead log.
+//! Walks a store: lock, format, manifest, segments, write-ahead log, requests for deletion.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use crate::wal::covers::FileCovers;
 use crate::wal::format::WalName;
 
 use super::left::{foreign_parts, left_by_segment};
+use super::requests::check_requests;
 use super::segment::check_segment;
 use super::wal::{LogFile, check_wal};
 use super::{CheckReport, Severity};
@@ -151,6 +152,7 @@ pub async fn check_store<R: Runtime>(
         }
     }
     check_wal(runtime, files, &mut report).await;
+    check_requests(runtime, data_dir, &mut report).await;
     list_quarantine(runtime, data_dir, &mut report).await;
     Ok(report)
 }

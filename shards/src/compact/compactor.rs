@@ -29,10 +29,11 @@ pub(crate) struct Compactor<R: Runtime> {
     pending: Option<Pending>,
 }
 
-#[derive(Debug)]
-struct Pending {
-    edit: ManifestEdit,
-    outcome: MaintenanceOutcome,
+/// A job whose edit is to be brought into force.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    pub(super) edit: ManifestEdit,
+    pub(super) outcome: MaintenanceOutcome,
     /// Files that no shard reads.
     unlink: Vec<LiveSegment>,
     /// Whether the edit is in force, so that only names and removals are left to do.
@@ -59,16 +60,24 @@ impl<R: Runtime> Compactor<R> {
             Some(pending) => pending,
             None => self.prepare(job).await?,
         };
-        if pending.edit.is_empty() {
-            return Ok(pending.outcome);
+        if !pending.is_committed && !pending.edit.is_empty() {
+            // Half-made segments of attempts that failed go with it.
+            pending.edit.removed.extend(self.folder.orphans());
+            pending.edit.removed.sort_unstable();
+            pending.edit.removed.dedup();
         }
-        if let Err(error) = self.commit(&mut pending).await {
-            self.pending = Some(pending);
-            return Err(error.into());
+        if !pending.edit.is_empty() {
+            if let Err(error) = self.commit(&mut pending).await {
+                self.pending = Some(pending);
+                return Err(error.into());
+            }
+            for live in &pending.unlink {
+                let path = live.name.path(&self.folder.segments_dir, live.day);
+                self.folder.removals.remove(path).await;
+            }
         }
-        for live in &pending.unlink {
-            let path = live.name.path(&self.folder.segments_dir, live.day);
-            unlink(&self.folder.runtime, &path).await;
+        if let Some(leaving) = &mut pending.outcome.leaving {
+            *leaving = self.folder.removals.paths();
         }
         Ok(pending.outcome)
     }
@@ -82,6 +91,7 @@ impl<R: Runtime> Compactor<R> {
         for live in &pending.edit.added {
             self.folder.finalize(live).await?;
         }
+        self.folder.remove_orphans(&pending.edit.removed).await;
         Ok(())
     }
 
@@ -91,6 +101,12 @@ impl<R: Runtime> Compactor<R> {
         let mut unlink = Vec::new();
         match job {
             MaintenanceJob::Merge(job) => return self.merge(job).await,
+            MaintenanceJob::Purge(job) => return self.purge(*job).await,
+            MaintenanceJob::Sweep => {
+                edit.removed = self.folder.orphans();
+                // Filled in at the end.
+                outcome.leaving = Some(Vec::new());
+            }
             MaintenanceJob::Remove(segments) => {
                 outcome.removed = self.with_directories(&segments).await;
                 edit.removed = segments.iter().map(|segment| segment.live.name).collect();
@@ -113,8 +129,18 @@ impl<R: Runtime> Compactor<R> {
         Ok(Pending { edit, outcome, unlink, is_committed: false })
     }
 
+    /// The segments folder.
+    pub(super) fn folder(&self) -> &Rc<SegmentFolder<R>> {
+        &self.folder
+    }
+
+    /// Whether other shards use a segment, too.
+    pub(super) fn is_shared(&self, segment: SegmentName) -> bool {
+        self.node.is_shared(segment)
+    }
+
     /// Says that the streams of this shard have left a segment.
-    fn left(&self, segment: SegmentName) -> LeftPart {
+    pub(super) fn left(&self, segment: SegmentName) -> LeftPart {
         let runtime = &self.folder.runtime;
         LeftPart { segment, by_shards: runtime.core_count(), by_shard: runtime.core().0 }
     }
@@ -127,7 +153,7 @@ impl<R: Runtime> Compactor<R> {
         removed
     }
 
-    async fn with_directory(&self, segment: &SealedSegment) -> RemovedSegment {
+    pub(super) async fn with_directory(&self, segment: &SealedSegment) -> RemovedSegment {
         let directory = match self.folder.directories.get(segment).await {
             Ok(directory) => Some(directory),
             Err(error) => {
@@ -142,7 +168,7 @@ impl<R: Runtime> Compactor<R> {
         RemovedSegment { name: segment.live.name, directory }
     }
 
-    async fn merge(&self, mut job: MergeJob) -> Result<Pending, CompactError> {
+    pub(super) async fn merge(&self, mut job: MergeJob) -> Result<Pending, CompactError> {
         let lives: Vec<LiveSegment> = job.inputs.iter().map(|input| input.live).collect();
         let last = lives.last().ok_or_else(|| io::Error::other("nothing to merge"))?;
         let level = lives.iter().map(|live| live.level).max().unwrap_or(0).saturating_add(1);
@@ -223,19 +249,6 @@ impl<R: Runtime> Compactor<R> {
                 space.available_bytes
             ),
         ))
-    }
-}
-
-/// Removes the file of a segment that is not live any more. If that fails, the next start removes
-/// the file.
-pub(crate) async fn unlink<R: Runtime>(runtime: &R, path: &std::path::Path) {
-    match runtime.remove_file(path).await {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => tracing::warn!(
-            %error, file = %path.display(),
-            "cannot remove a segment that is not live any more; the next start tries again"
-        ),
     }
 }
 

@@ -206,6 +206,26 @@ impl<R: Runtime> Input<R> {
         Ok(StoredBlock { input, directory: Arc::clone(&self.directory), block, columns })
     }
 
+    /// The timestamps and the lengths of the lines of a block as they are stored; other columns may
+    /// be empty.
+    pub(super) async fn stored_times(&mut self, info: &BlockInfo) -> io::Result<StoredBlock> {
+        if let InputFile::Ahead(_) = self.file {
+            // They are read at once.
+            return self.stored(0, info.block).await;
+        }
+        let mut columns = [const { Vec::new() }; 4];
+        for kind in [ColumnKind::Timestamps, ColumnKind::Lengths] {
+            columns[kind as usize] = self.file.read(info.column(kind).range()).await?;
+        }
+        let (columns, block) = (StoredColumns::Apart(columns), info.block);
+        Ok(StoredBlock { input: 0, directory: Arc::clone(&self.directory), block, columns })
+    }
+
+    /// Bytes of the file.
+    pub(super) async fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        self.file.read(range).await
+    }
+
     /// The filters of all blocks, or none if they are damaged. `None` if only few blocks need their
     /// filters: the filters of all blocks would be in memory for their sake.
     pub(super) async fn filters(

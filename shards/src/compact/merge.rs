@@ -30,7 +30,7 @@ use super::input::Input;
 use super::repeats::{Decoded, clear_repeats};
 use super::source::{OpenRun, Source, entries_of, overlaps_others};
 use super::throttle::{Pace, Throttle};
-use crate::retention::{CompactionFilter, FilterDecision};
+use crate::retention::{CompactionFilter, FilterDecision, RunView};
 use crate::sealed::{NewSegment, SegmentFolder};
 use crate::types::StreamDefinition;
 use logsvc_segment::{Decoder, Finished, MergedPlace, RunInfo, WriterBuffers, stream_order};
@@ -214,7 +214,8 @@ impl<'a, R: Runtime> Merge<'a, R> {
             }
             let (at, input) = (sources[chosen].at, sources[chosen].input);
             let run = sources[chosen].runs[at].clone();
-            let fate = self.keep.run(run.min_ns, run.max_ns);
+            let segment = self.inputs[input].segment.live.name;
+            let fate = self.keep.run(RunView { segment, run: &run });
             match fate {
                 FilterDecision::Drop => sources[chosen].at += 1,
                 FilterDecision::Keep if !overlaps_others(&sources, chosen, &run) => {
@@ -273,8 +274,10 @@ impl<'a, R: Runtime> Merge<'a, R> {
         }
         let block = self.block(sources[chosen].input, run.block).await?;
         if fate == FilterDecision::Each {
+            let segment = self.inputs[sources[chosen].input].segment.live.name;
+            let view = RunView { segment, run };
             for (index, kept) in entries_of(run).zip(&mut keep) {
-                *kept = *kept && self.keep.entry(&block.entry(run, index));
+                *kept = *kept && self.keep.entry(view, index, &block.entry(run, index));
             }
         }
         let keep = keep.iter().any(|kept| !kept).then_some(keep);
@@ -364,9 +367,10 @@ impl<'a, R: Runtime> Merge<'a, R> {
         let source = &sources[chosen];
         let input = &self.inputs[source.input];
         let runs = &source.runs[source.at..];
+        let segment = input.segment.live.name;
         let stands_alone = |run: &&RunInfo| {
             input.may_copy(run.block)
-                && self.keep.run(run.min_ns, run.max_ns) == FilterDecision::Keep
+                && self.keep.run(RunView { segment, run }) == FilterDecision::Keep
                 && !overlaps_others(sources, chosen, run)
         };
         runs.iter().take(BLOCKS_IN_A_ROW).take_while(stands_alone).count()

@@ -1,4 +1,5 @@
-//! Merges many small segments into few large ones, and takes out entries that have expired.
+//! Merges many small segments into few large ones, and takes out entries that have expired or that
+//! are deleted.
 //!
 //! A shard plans the jobs ([`plan`], and [`crate::retention`] for expiry) and gives the
 //! [`Compactor`] one [`MaintenanceJob`] at a time, while it seals nothing. Side threads ([`aside`])
@@ -17,9 +18,13 @@ mod aside;
 mod block;
 mod compactor;
 mod drafts;
+mod evaluate;
+mod find;
 mod input;
+mod marked;
 mod merge;
 mod plan;
+mod purge;
 mod repeats;
 mod source;
 #[cfg(test)]
@@ -27,14 +32,16 @@ mod tests;
 mod throttle;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use compactor::Compactor;
-pub(crate) use compactor::unlink;
 pub use drafts::DraftPolicy;
 pub(crate) use drafts::{Drafts, Heads};
 pub(crate) use plan::{Candidate, choose};
+pub use purge::PurgeJob;
+pub(crate) use purge::{Purged, bounds_of};
 pub use throttle::{Activity, Throttle};
 
 use crate::manifest::{LiveSegment, SegmentName};
@@ -128,6 +135,10 @@ pub enum MaintenanceJob {
     /// Give up shared segments that the shard's streams have left and that it does not read
     /// any more. The last shard that does so takes them out of the live set.
     Release(Vec<LiveSegment>),
+    /// Remove the entries of requests for deletion from a segment.
+    Purge(Box<PurgeJob>),
+    /// Remove half-made segments of attempts that failed, and tell the files that are being removed.
+    Sweep,
     /// Finish the job that has failed, if there is one.
     Resume,
 }
@@ -153,6 +164,10 @@ pub struct MaintenanceOutcome {
     pub line_bytes_out: u64,
     /// Shared segments that left the live set.
     pub released: u64,
+    /// The outcome of a [`MaintenanceJob::Purge`].
+    pub(crate) purged: Option<Purged>,
+    /// The files that a [`MaintenanceJob::Sweep`] has found leaving.
+    pub leaving: Option<Vec<PathBuf>>,
 }
 
 /// A segment by its name, with its directory as far as it could be read.

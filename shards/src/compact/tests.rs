@@ -13,7 +13,7 @@ use super::input::Input;
 use super::*;
 use crate::manifest::{Day, read_manifest, survey_segments};
 use crate::node::{Node, open_node};
-use crate::retention::{EntryView, FilterDecision};
+use crate::retention::{EntryView, FilterDecision, RunView};
 use crate::sealed::{Directories, SegmentFolder};
 use crate::types::StreamDefinition;
 use crate::wal::format::WalName;
@@ -21,6 +21,7 @@ use logsvc_segment::{Decoder, Entries, EntriesMetadata, SegmentWriter, stream_or
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 mod drafts;
+mod purge;
 mod steps;
 
 /// Keeps everything.
@@ -30,11 +31,11 @@ struct KeepAll;
 impl CompactionFilter for KeepAll {
     fn begin(&mut self, _: &StreamDefinition) {}
 
-    fn run(&self, _: i64, _: i64) -> FilterDecision {
+    fn run(&self, _: RunView<'_>) -> FilterDecision {
         FilterDecision::Keep
     }
 
-    fn entry(&self, _: &EntryView<'_>) -> bool {
+    fn entry(&self, _: RunView<'_>, _: usize, _: &EntryView<'_>) -> bool {
         true
     }
 }
@@ -297,11 +298,11 @@ impl CompactionFilter for Picky {
         self.is_one = stream.tenant.as_str() == "one";
     }
 
-    fn run(&self, min_ns: i64, _: i64) -> FilterDecision {
-        if min_ns > 500 { FilterDecision::Drop } else { FilterDecision::Each }
+    fn run(&self, view: RunView<'_>) -> FilterDecision {
+        if view.run.min_ns > 500 { FilterDecision::Drop } else { FilterDecision::Each }
     }
 
-    fn entry(&self, entry: &EntryView<'_>) -> bool {
+    fn entry(&self, _: RunView<'_>, _: usize, entry: &EntryView<'_>) -> bool {
         is_kept(self.is_one, entry.line, &entry.metadata().collect::<Vec<_>>())
             && entry.timestamp_ns <= 500
     }
@@ -346,11 +347,11 @@ struct DropAll;
 impl CompactionFilter for DropAll {
     fn begin(&mut self, _: &StreamDefinition) {}
 
-    fn run(&self, _: i64, _: i64) -> FilterDecision {
+    fn run(&self, _: RunView<'_>) -> FilterDecision {
         FilterDecision::Each
     }
 
-    fn entry(&self, _: &EntryView<'_>) -> bool {
+    fn entry(&self, _: RunView<'_>, _: usize, _: &EntryView<'_>) -> bool {
         false
     }
 }

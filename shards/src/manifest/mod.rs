@@ -25,8 +25,8 @@ mod unlisted;
 
 pub use edit::{EditError, LeftPart, LiveSegment, ManifestEdit};
 pub use log::ManifestLog;
-pub(crate) use names::QUARANTINE_NAME;
 pub use names::{CHECKPOINT_NAME, Day, ManifestLogName, SegmentName, make_day_folder};
+pub(crate) use names::{QUARANTINE_NAME, is_manifest_file};
 pub use read::{ManifestDamage, ManifestState, read_manifest};
 pub use start::ManifestReport;
 pub(crate) use start::OpenedManifest;

@@ -18,6 +18,14 @@ pub(crate) const QUARANTINE_NAME: &str = "quarantine";
 /// force.
 pub(crate) const PENDING_ENDING: &str = ".new";
 
+/// Whether a file is of the manifest, by its name here or in the quarantine folder. It holds no
+/// entries.
+pub(crate) fn is_manifest_file(name: &str) -> bool {
+    let of_epoch = name.strip_prefix(CHECKPOINT_NAME);
+    of_epoch.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        || ManifestLogName::parse(name).is_some()
+}
+
 /// A UTC day, counted from 1970-01-01. Prints as `yyyy-mm-dd`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Day(pub i32);

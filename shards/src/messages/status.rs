@@ -99,6 +99,12 @@ pub struct MaintenanceStatus {
     pub line_bytes_out: u64,
     /// Entries that went on the way: repeated, or expired.
     pub dropped_entries: u64,
+    /// Entries that were removed for requests for deletion.
+    pub purged_entries: u64,
+    /// Bytes of their lines.
+    pub purged_line_bytes: u64,
+    /// Line bytes that were written anew for that, in segments that lost only a part.
+    pub purge_rewritten_line_bytes: u64,
     /// Segments that were removed as a whole.
     pub removed_segments: u64,
     /// Attempts that failed.

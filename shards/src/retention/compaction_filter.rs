@@ -2,7 +2,9 @@
 
 use logsvc_logql::engine::MetadataSets;
 
+use crate::manifest::SegmentName;
 use crate::types::StreamDefinition;
+use logsvc_segment::RunInfo;
 use logsvc_segment::batch::MetadataPairs;
 
 /// An entry of a segment that is being rewritten.
@@ -46,17 +48,25 @@ pub enum FilterDecision {
     Each,
 }
 
+/// Entries of the stream that was begun last, in one block of an input.
+#[derive(Clone, Copy, Debug)]
+pub struct RunView<'a> {
+    /// The input.
+    pub segment: SegmentName,
+    /// The entries, with their times.
+    pub run: &'a RunInfo,
+}
+
 /// Decides which entries a rewrite keeps. Streams come one after another, each with
 /// [`CompactionFilter::begin`]; the other two are about the stream that was begun last. Answers
-/// must depend on nothing but stream and entry: an entry that was stored twice may be
-/// asked about twice.
+/// must depend on nothing but stream, place and entry: a run may be asked about several times.
 pub trait CompactionFilter: std::fmt::Debug {
     /// The stream whose entries follow.
     fn begin(&mut self, stream: &StreamDefinition);
 
-    /// Decides about the entries from `min_ns` to `max_ns`, both included.
-    fn run(&self, min_ns: i64, max_ns: i64) -> FilterDecision;
+    /// Decides about the entries of a run.
+    fn run(&self, run: RunView<'_>) -> FilterDecision;
 
-    /// Whether an entry stays.
-    fn entry(&self, entry: &EntryView<'_>) -> bool;
+    /// Whether an entry of a run stays. `index` counts within the block.
+    fn entry(&self, run: RunView<'_>, index: usize, entry: &EntryView<'_>) -> bool;
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{CompactionFilter, EntryView, FilterDecision, RetentionPolicy};
+use super::{CompactionFilter, EntryView, FilterDecision, RetentionPolicy, RunView};
 use crate::types::StreamDefinition;
 use logsvc_segment::Directory;
 
@@ -62,17 +62,17 @@ impl CompactionFilter for ExpiryFilter {
         self.cutoff_ns = period_ns.map_or(i64::MIN, |ns| self.now_ns.saturating_sub(ns));
     }
 
-    fn run(&self, min_ns: i64, max_ns: i64) -> FilterDecision {
-        if min_ns >= self.cutoff_ns {
+    fn run(&self, RunView { run, .. }: RunView<'_>) -> FilterDecision {
+        if run.min_ns >= self.cutoff_ns {
             FilterDecision::Keep
-        } else if max_ns < self.cutoff_ns {
+        } else if run.max_ns < self.cutoff_ns {
             FilterDecision::Drop
         } else {
             FilterDecision::Each
         }
     }
 
-    fn entry(&self, entry: &EntryView<'_>) -> bool {
+    fn entry(&self, _: RunView<'_>, _: usize, entry: &EntryView<'_>) -> bool {
         entry.timestamp_ns >= self.cutoff_ns
     }
 }

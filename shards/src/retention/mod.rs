@@ -23,7 +23,7 @@ use logsvc_proto::{Labels, TenantId};
 pub(crate) use clock::{ClockChange, RetentionClock, clock_path, keep as keep_clock};
 pub use clock::{STEADY_AFTER, StartClock};
 pub(crate) use compaction_filter::ViewedMetadata;
-pub use compaction_filter::{CompactionFilter, EntryView, FilterDecision};
+pub use compaction_filter::{CompactionFilter, EntryView, FilterDecision, RunView};
 pub(crate) use expiry::{ExpiryFilter, expired_share};
 pub use node::NodeSegments;
 

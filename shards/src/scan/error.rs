@@ -2,7 +2,7 @@
 
 use std::io;
 
-use logsvc_logql::engine::Stop;
+use logsvc_logql::engine::{PlanError, Stop};
 
 use crate::sealed::DirectoryError;
 use logsvc_segment::SegmentError;
@@ -34,6 +34,15 @@ impl From<Stop> for ScanError {
             Stop::TooLarge { max_bytes } => ScanError::Memory { max_bytes },
             Stop::Busy => ScanError::Busy,
             Stop::Ended => ScanError::Cancelled,
+        }
+    }
+}
+
+impl From<PlanError> for ScanError {
+    fn from(error: PlanError) -> ScanError {
+        match error {
+            PlanError::Stopped(stop) => stop.into(),
+            error => ScanError::Plan(error.to_string()),
         }
     }
 }

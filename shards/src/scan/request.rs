@@ -5,6 +5,7 @@ use std::sync::Arc;
 use logsvc_logql::engine::LeafPlan;
 use logsvc_runtime::Account;
 
+use crate::deletion::DeletionVersion;
 use crate::scope::TenantScope;
 use crate::types::Cancellation;
 
@@ -17,6 +18,8 @@ pub struct LeafRequest {
     pub plan: Arc<LeafPlan>,
     /// Ends the work early.
     pub cancellation: Cancellation,
+    /// The requests for deletion whose entries are hidden.
+    pub deletions: DeletionVersion,
     /// Memory of the query.
     pub account: Account,
 }

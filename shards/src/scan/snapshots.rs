@@ -6,6 +6,7 @@ use std::sync::Arc;
 use logsvc_proto::{Labels, StreamId};
 
 use super::HeadBlocks;
+use crate::deletion::StreamDeletions;
 
 /// One stream of a scan.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub struct StreamSnapshot {
     /// Whether a block of its head overlaps, in time, entries that were sealed or frozen
     /// before, so that it may repeat entries.
     pub head_is_late: bool,
+    /// The requests for deletion that may hide some of its entries.
+    pub deletions: Option<Box<StreamDeletions>>,
 }
 
 /// References are counted for so many streams in a row after their memory was fetched.

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use logsvc_runtime::{AlignedBuffer, OpenMode, Runtime, temporary_path};
 
 use super::output::Output;
-use super::{Directories, OpenedSegment, SealedSegment};
+use super::{Directories, OpenedSegment, Removals, SealedSegment};
 use crate::manifest::{Day, LiveSegment, ManifestLog, SegmentName, make_day_folder};
 use crate::node::NodePlan;
 use crate::wal::format::WalName;
@@ -30,6 +30,8 @@ pub(crate) struct SegmentFolder<R: Runtime> {
     pub(crate) directories: Rc<Directories<R>>,
     /// Edits of the live set.
     pub(crate) manifest: ManifestLog<R>,
+    /// Files that nothing reads any more.
+    pub(crate) removals: Rc<Removals<R>>,
     /// The shard's first name of this start.
     first: SegmentName,
     next_seq: Cell<u32>,
@@ -69,7 +71,17 @@ impl<R: Runtime> SegmentFolder<R> {
         let WalName { epoch, shards, shard, .. } = first_wal;
         let first = SegmentName { epoch, shards, shard, seq: 0 };
         let (next_seq, orphans) = (Cell::new(0), RefCell::default());
-        SegmentFolder { runtime, segments_dir, directories, manifest, first, next_seq, orphans }
+        let removals = Rc::new(Removals::new(runtime.clone()));
+        SegmentFolder {
+            runtime,
+            segments_dir,
+            directories,
+            manifest,
+            removals,
+            first,
+            next_seq,
+            orphans,
+        }
     }
 
     /// Begins a segment of a day; makes no file before it has bytes.
@@ -213,33 +225,19 @@ impl<R: Runtime> SegmentFolder<R> {
         self.orphans.borrow().iter().map(|(name, _)| *name).collect()
     }
 
-    /// Removes the files of orphans that an edit in force has removed. The next start removes the
-    /// files that cannot be removed.
+    /// Removes the files of orphans that an edit in force has removed.
     pub(crate) async fn remove_orphans(&self, removed: &[SegmentName]) {
         let is_removed = |(name, _): &mut (SegmentName, Day)| removed.contains(name);
         let gone: Vec<_> = self.orphans.borrow_mut().extract_if(.., is_removed).collect();
         for (name, day) in gone {
-            let path = name.pending_path(&self.segments_dir, day);
-            if let Err(error) = self.runtime.remove_file(&path).await
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                tracing::warn!(%error, file = %path.display(), "cannot remove a half-made segment");
-            }
+            self.removals.remove(name.pending_path(&self.segments_dir, day)).await;
         }
     }
 
     /// Gives a segment up that was not published.
     pub(crate) async fn discard(&self, segment: NewSegment<R>) {
-        if segment.output.is_none() {
-            return;
-        }
-        // Only tidies up; the next start would do it too.
-        if let Err(error) = self.runtime.remove_file(&segment.temporary).await
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(
-                %error, file = %segment.temporary.display(), "cannot remove a half-made segment"
-            );
+        if segment.output.is_some() {
+            self.removals.remove(segment.temporary).await;
         }
     }
 }

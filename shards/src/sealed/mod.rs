@@ -6,6 +6,7 @@
 
 mod arrange;
 mod cache;
+mod conditions;
 mod days;
 mod directories;
 mod encode;
@@ -15,6 +16,7 @@ mod job;
 mod late_rows;
 mod open;
 mod output;
+mod removals;
 mod spare;
 mod write;
 
@@ -30,6 +32,7 @@ use logsvc_segment::Footer;
 
 pub(crate) use cache::{BlockCache, CacheCounters};
 pub(crate) use cache::{Cached, ColumnKey};
+pub(crate) use conditions::{Condition, Conditions, all_conditions_of, conditions_of};
 use directories::SharedDirectory;
 pub(crate) use directories::{Directories, DirectoryCounters, DirectoryError, HeldDirectory};
 pub(crate) use files::SegmentFiles;
@@ -40,6 +43,7 @@ pub(crate) use late_rows::LateRows;
 #[cfg(test)]
 pub(crate) use open::open_segment;
 pub(crate) use open::{RestoredSegments, open_all};
+pub(crate) use removals::Removals;
 pub(crate) use spare::Spare;
 pub(crate) use write::Sealer;
 

@@ -8,8 +8,10 @@ use logsvc_logql::engine::CompiledMatcher;
 use logsvc_proto::Labels;
 use logsvc_runtime::mesh::InboxCounters;
 
+use super::deletions::QueryDeletions;
 use super::{Shard, StreamState};
 use crate::index::{Slot, SlotSet};
+use crate::manifest::LiveSegment;
 use crate::messages::{ShardStatus, StreamSelection};
 use crate::scan::{FETCHED_AT_ONCE, HeadBlockRef, LeafRequest, ScanError, ScanJob, StreamSnapshot};
 use crate::scope::TenantScope;
@@ -22,7 +24,7 @@ const FEW_STREAMS: usize = 64;
 
 impl Shard {
     /// Streams that matchers select, which must all hold; rising.
-    fn select(&self, tenants: &TenantScope, matchers: &[CompiledMatcher]) -> Vec<Slot> {
+    pub(super) fn select(&self, tenants: &TenantScope, matchers: &[CompiledMatcher]) -> Vec<Slot> {
         tenants.select(&self.index, matchers, |slot| {
             let stream = &self.streams[slot as usize];
             (&stream.tenant, &stream.labels)
@@ -148,7 +150,8 @@ impl Shard {
         let matchers = request.plan.compiled_matchers();
         let matchers = matchers.map_err(|error| ScanError::Plan(error.to_string()))?;
         let slots = self.select(&request.tenants, &matchers);
-        let snapshot = |slot: Slot| {
+        let mut deletions = QueryDeletions::new(request.deletions, range);
+        let mut snapshot = |slot: Slot| {
             let stream = &self.streams[slot as usize];
             let frozen = stream.frozen.iter();
             let older = frozen.flat_map(|head| head.bounded_blocks()).zip(0..);
@@ -163,6 +166,7 @@ impl Shard {
                 labels: request.tenants.shown(&stream.tenant, &stream.labels),
                 blocks: blocks.collect(),
                 head_is_late: stream.head_is_late(),
+                deletions: deletions.of(stream),
             }
         };
         let mut streams = Vec::with_capacity(slots.len());
@@ -171,7 +175,7 @@ impl Shard {
             // first look at the counts fetches them all at once.
             slots.iter().for_each(|&slot| self.streams[slot as usize].fetch());
             let slots = slots.iter().copied();
-            streams.extend(slots.filter(|&slot| self.overlaps(slot, range)).map(snapshot));
+            streams.extend(slots.filter(|&slot| self.overlaps(slot, range)).map(&mut snapshot));
         }
         let overlapping = |segment: &&Arc<SealedSegment>| {
             range.overlaps((segment.live.min_ns, segment.live.max_ns))
@@ -181,8 +185,10 @@ impl Shard {
         } else {
             self.segments.iter().filter(overlapping).cloned().collect()
         };
-        let missing = self.missing_bounds_ns.iter().filter(|bounds| range.overlaps(**bounds));
+        let is_missed = |live: &&LiveSegment| range.overlaps((live.min_ns, live.max_ns));
+        let missing = self.missing.iter().filter(is_missed);
         Ok(ScanJob::new(request, streams.into(), segments)
+            .with_filters(deletions.weight())
             .with_missing_segments(missing.count() as u64))
     }
 }

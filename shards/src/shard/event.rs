@@ -46,6 +46,8 @@ pub enum Event {
     Sealed(Result<Vec<OpenedSegment>, Arc<str>>),
     /// An [`Effect::Maintain`] has ended.
     Maintained(Box<Result<MaintenanceOutcome, CompactError>>),
+    /// An [`Effect::StopLogReuse`] has ended: no log file waits for its use.
+    LogsGivenBack,
     /// The time of [`Shard::next_wakeup`](super::Shard::next_wakeup) has come.
     Timer,
 }
@@ -71,6 +73,11 @@ pub enum Effect {
         /// Where it is; `None`: it is not to be removed.
         path: Option<PathBuf>,
     },
+    /// Use no log file again from this moment on, and remove the file that waits for its use.
+    /// Report when it is gone.
+    StopLogReuse,
+    /// Use log files again.
+    AllowLogReuse,
     /// Leave the wall clock's time for the next start: it is right.
     KeepClock {
         /// In ns since the Unix epoch.

@@ -1,11 +1,12 @@
-//! Plans the jobs of the compactor: merging segments, removing expired entries, keeping within
-//! the disk space. Takes their results over.
+//! Plans the jobs of the compactor: merging segments, removing expired and deleted entries, keeping
+//! within the disk space. Takes their results over.
 //!
 //! Guarantees: one job at a time, and none begins while the shard seals. If the disk fails, the
 //! next attempt comes after a pause, which grows with each failure.
 
 mod expiry;
 mod own_totals;
+mod purge;
 mod segments;
 mod time;
 
@@ -28,6 +29,7 @@ use crate::wal::format::WalName;
 use expiry::Expiry;
 pub(super) use expiry::KnownPeriod;
 use own_totals::OwnTotals;
+use purge::Purge;
 
 /// The rules by which a shard merges and removes segments.
 #[derive(Clone, Debug, Default)]
@@ -93,6 +95,8 @@ pub(super) struct Maintenance {
     maybe_empty: Vec<Slot>,
     pub(super) throttle: Arc<Throttle>,
     time: RetentionTime,
+    /// The removal of deleted entries that is under way.
+    purge: Option<Box<Purge>>,
     status: MaintenanceStatus,
 }
 
@@ -152,6 +156,7 @@ impl Maintenance {
             maybe_empty: Vec::new(),
             throttle: Arc::default(),
             time: RetentionTime { clock, now_ns: i64::MIN },
+            purge: None,
             status: MaintenanceStatus::default(),
         }
     }
@@ -207,6 +212,7 @@ impl Shard {
     /// Begins the next job, if one is due. To be called at the end of each step.
     pub(super) fn maintain_if_due(&mut self, context: StepContext, effects: &mut Vec<Effect>) {
         self.retire_unused(context, effects);
+        self.end_purge_if_due(effects);
         let activity = if self.stop.begun {
             Activity::Stopping
         } else if self.sealing.is_running() {
@@ -288,24 +294,36 @@ impl Shard {
         if let Some(segment) = self.due_for_inspection(now_ns) {
             return Some(MaintenanceJob::Inspect(segment));
         }
-        let inputs = self.half_expired().or_else(|| self.small_neighbours(context.now))?;
-        let indexed = || self.segments.iter().enumerate();
-        let first = inputs.iter().map(|&index| self.segments[index].live.min_ns).min()?;
-        let last = inputs.iter().map(|&index| self.segments[index].live.max_ns).max()?;
-        let earlier = indexed().filter(|(index, segment)| {
-            let live = &segment.live;
-            inputs.last().is_some_and(|last| index < last)
-                && !inputs.contains(index)
-                && live.min_ns <= last
-                && live.max_ns >= first
-        });
+        let mut neighbours = self.small_neighbours(context.now);
+        if self.maintenance.purge.is_some() {
+            let is_draft = |index: &usize| self.segments[*index].footer.is_draft;
+            let are_drafts = neighbours.iter().flatten().any(is_draft);
+            if !are_drafts && let Some(job) = self.purge_job(now_ns) {
+                return Some(job);
+            }
+            neighbours = neighbours.filter(|_| are_drafts);
+        }
+        let inputs = self.half_expired().or(neighbours)?;
         let retention = Arc::clone(&self.maintenance.config.retention);
         Some(MaintenanceJob::Merge(MergeJob {
-            earlier: earlier.map(|(_, segment)| Arc::clone(segment)).collect(),
+            earlier: self.overlapping_before(&inputs),
             inputs: inputs.iter().map(|&index| Arc::clone(&self.segments[index])).collect(),
             keep: Box::new(ExpiryFilter::new(retention, now_ns)),
             throttle: Arc::clone(&self.maintenance.throttle),
         }))
+    }
+
+    /// Segments that come before the last of these inputs in the order, and overlap them in time.
+    fn overlapping_before(&self, inputs: &[usize]) -> Vec<Arc<SealedSegment>> {
+        let lives = || inputs.iter().map(|&index| &self.segments[index].live);
+        let first_ns = lives().map(|live| live.min_ns).min().unwrap_or(i64::MAX);
+        let last_ns = lives().map(|live| live.max_ns).max().unwrap_or(i64::MIN);
+        let end = inputs.last().copied().unwrap_or(0);
+        let before = self.segments[..end].iter().enumerate().filter(|(index, segment)| {
+            let live = &segment.live;
+            !inputs.contains(index) && live.min_ns <= last_ns && live.max_ns >= first_ns
+        });
+        before.map(|(_, segment)| Arc::clone(segment)).collect()
     }
 
     /// Segments that have to go for the disk's sake, besides the segments in `going`.
@@ -371,7 +389,7 @@ impl Shard {
     ) {
         let maintenance = &mut self.maintenance;
         maintenance.planning.wanted = true;
-        let outcome = match result {
+        let mut outcome = match result {
             Ok(outcome) => outcome,
             Err(error) => {
                 self.maintenance_failed(&error, context);
@@ -382,6 +400,9 @@ impl Shard {
         if outcome.is_merge || !outcome.removed.is_empty() || outcome.released > 0 {
             maintenance.failures_in_a_row = 0;
         }
+        // A merge that drops no entry changes no answer.
+        let changes = !outcome.is_merge || outcome.entries_out < outcome.entries_in;
+        maintenance.note_for_purge(&mut outcome);
         if outcome.is_merge {
             let status = &mut maintenance.status;
             status.merges += 1;
@@ -399,8 +420,6 @@ impl Shard {
         if let Some(added) = outcome.added {
             self.insert_segment(added);
         }
-        // A merge that drops no entry changes no answer.
-        let changes = !outcome.is_merge || outcome.entries_out < outcome.entries_in;
         for removed in outcome.removed {
             self.remove_segment(removed, changes);
         }
@@ -409,6 +428,7 @@ impl Shard {
 
     fn maintenance_failed(&mut self, error: &CompactError, context: StepContext) {
         let maintenance = &mut self.maintenance;
+        maintenance.note_failure_for_purge(error);
         match error {
             CompactError::Stopped => {
                 maintenance.phase = Phase::Idle;

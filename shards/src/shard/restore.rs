@@ -62,6 +62,6 @@ impl RestoredSegments for Shard {
     }
 
     fn miss_segment(&mut self, live: &LiveSegment) {
-        self.missing_bounds_ns.push((live.min_ns, live.max_ns));
+        self.missing.push(*live);
     }
 }

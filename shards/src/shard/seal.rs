@@ -274,7 +274,10 @@ impl Shard {
             }
             Phase::Idle => {
                 let asked = !self.sealing.waiting_next.is_empty() || self.must_seal_to_stop();
-                if asked && self.sealing.active.is_empty() && self.wal.is_idle() {
+                if self.maintenance.wants_sealing() {
+                    // The log goes on with a new file, even if there is nothing to seal.
+                    self.sealing.phase = Phase::Wanted;
+                } else if asked && self.sealing.active.is_empty() && self.wal.is_idle() {
                     for reply_to in self.sealing.waiting_next.drain(..) {
                         effects.push(Effect::Reply(reply_to, ShardReply::Flushed(Ok(()))));
                     }
@@ -314,6 +317,7 @@ impl Shard {
     fn freeze_heads(&mut self) {
         debug_assert!(self.sealing.generation.is_empty());
         self.sealing.closed_wal_index = self.wal.rotate();
+        self.maintenance.heads_frozen(self.wal.name());
         let generation = std::mem::take(&mut self.sealing.active);
         for &slot in &generation {
             let stream = &mut self.streams[slot as usize];
@@ -374,9 +378,11 @@ impl Shard {
         if is_draft {
             self.drafts.note_written(context.now);
         }
+        self.maintenance.generation_sealed(&segments);
         for segment in segments {
             self.add_sealed(segment);
         }
+        self.examine_if_sealed();
         self.head_memory.pool.begin_generation();
         for slot in std::mem::take(&mut self.sealing.generation) {
             let Some(sealed) = self.streams[slot as usize].frozen.take() else { continue };
@@ -405,7 +411,7 @@ impl Shard {
             failures: self.sealing.failures,
             refused_blocks: self.sealing.refused_blocks,
             segments: self.segments.len() as u64,
-            damaged_segments: self.missing_bounds_ns.len() as u64,
+            damaged_segments: self.missing.len() as u64,
             maintenance: self.maintenance.status(),
             ..SealStatus::default()
         };

@@ -10,6 +10,7 @@ use logsvc_runtime::Reservation;
 use super::maintain::KnownPeriod;
 use super::tails::StreamSubscriptions;
 use crate::changes::TenantKey;
+use crate::deletion::DeleteFilters;
 use crate::index::Slot;
 use crate::wal::format::write_definition;
 use crate::wal::writer::FramePosition;
@@ -68,6 +69,8 @@ pub(super) struct StreamState {
     pub(super) indexed: bool,
     /// Subscriptions to its new entries.
     pub(super) tails: StreamSubscriptions,
+    /// The filters of requests for deletion that select it.
+    pub(super) deletions: Option<DeleteFilters>,
 }
 
 /// Where the current log file defines a stream. It does so twice, in the first two

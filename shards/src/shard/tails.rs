@@ -15,6 +15,7 @@ use logsvc_runtime::mesh::ReplyTo;
 use logsvc_runtime::{Budget, CoreId, Monotonic};
 
 use super::{Effect, Shard, StreamState};
+use crate::deletion::{DeleteFilter, DeleteFilters, StreamDeletions};
 use crate::index::{LabelIndex, Slot};
 use crate::messages::ShardReply;
 use crate::scope::TenantScope;
@@ -162,8 +163,10 @@ impl Tails {
         &mut self,
         indices: &[SubscriptionIndex],
         labels: &Arc<Labels>,
+        deletions: Option<&DeleteFilters>,
         section: &Section<'_>,
     ) {
+        let hiding = deletions.and_then(|filters| open_within(filters, labels, section));
         let mut entries = section.entries();
         let mut left = section.entry_count();
         while left > 0 {
@@ -171,7 +174,8 @@ impl Tails {
                 self.subscriptions[index as usize].as_ref().is_some_and(Subscription::has_room)
             });
             let before = entries.clone();
-            let copied = if wanted { self.copy_piece(&mut entries, labels) } else { None };
+            let copied =
+                if wanted { self.copy_piece(&mut entries, labels, hiding.as_ref()) } else { None };
             // Without a copy, the rest of the section shares the fate of its first piece.
             let count = copied.as_ref().map_or(left, |block| block.entry_count());
             left -= count;
@@ -198,6 +202,7 @@ impl Tails {
         &self,
         entries: &mut (impl Iterator<Item = SectionEntry<'a>> + Clone),
         labels: &Arc<Labels>,
+        hiding: Option<&Arc<StreamDeletions>>,
     ) -> Option<Arc<TailBlock>> {
         let (mut count, mut lines_len, mut piece_bytes) = (0, 0, 0);
         for entry in entries.clone() {
@@ -213,7 +218,7 @@ impl Tails {
         for entry in entries.by_ref().take(count) {
             copy.push(entry.timestamp_ns, entry.line, entry.metadata);
         }
-        Some(Arc::new(TailBlock::new(Arc::clone(labels), copy, memory)))
+        Some(Arc::new(TailBlock::new(Arc::clone(labels), copy, hiding.cloned(), memory)))
     }
 
     /// Answers cores that wait for new entries.
@@ -280,6 +285,21 @@ impl Tails {
     }
 }
 
+/// The filters that may hide entries of a new section. A filter hides new entries from the moment
+/// at which the shard knows it until it has an end.
+fn open_within(
+    filters: &DeleteFilters,
+    labels: &Arc<Labels>,
+    section: &Section<'_>,
+) -> Option<Arc<StreamDeletions>> {
+    let hides = |filter: &&Arc<DeleteFilter>| {
+        !filter.is_ended() && filter.overlaps(section.min_ns, section.max_ns)
+    };
+    let filters: Vec<_> = filters.iter().filter(hides).cloned().collect();
+    let labels = Arc::clone(labels);
+    (!filters.is_empty()).then(|| Arc::new(StreamDeletions { labels, filters: filters.into() }))
+}
+
 /// Slots of the streams that a subscription matches.
 fn matched(index: &LabelIndex, streams: &[StreamState], subscription: &Subscription) -> Vec<Slot> {
     subscription.tenants.select(index, &subscription.matchers, |slot| {
@@ -294,7 +314,7 @@ impl Shard {
     pub(super) fn tail_section(&mut self, slot: Slot, section: &Section<'_>) {
         let stream = &self.streams[slot as usize];
         if let Some(indices) = &stream.tails {
-            self.tails.offer(indices, &stream.labels, section);
+            self.tails.offer(indices, &stream.labels, stream.deletions.as_ref(), section);
         }
     }
 

@@ -2,6 +2,7 @@
 //! and how each log operation ends.
 
 mod appends;
+mod purges;
 mod reads;
 mod seals;
 mod stops;
@@ -23,6 +24,8 @@ use logsvc_runtime::{Account, CoreId};
 
 use super::*;
 use crate::changes::NodeChanges;
+use crate::compact::{MaintenanceJob, MaintenanceOutcome};
+use crate::deletion::DeletionVersion;
 use crate::messages::{AppendRequest, PauseStatus, ShardStatus, StreamSelection};
 use crate::scan::{self, LeafRequest, ScanConfig, ScanEnv};
 use crate::sealed::{Directories, OpenedSegment, SealJob};
@@ -47,11 +50,15 @@ pub(in crate::shard) struct Bench {
     inbox: Inbox<ShardRequest, ShardReply>,
     budget: Budget,
     streams: Budget,
-    now: Monotonic,
+    pub(in crate::shard) now: Monotonic,
     /// The log operation under way.
     op: Option<WalOp>,
     /// The job that is being sealed.
     seal: Option<SealJob>,
+    /// The maintenance job under way.
+    job: Option<MaintenanceJob>,
+    /// Whether log files serve again, if the shard has said so.
+    reuses_logs: Option<bool>,
     /// See [`ScanConfig::first_slice`]; the rest of the configuration is the usual one.
     first_slice: Duration,
     simulation: Simulation,
@@ -77,6 +84,7 @@ impl Bench {
             maintenance: MaintenanceConfig::default(),
             tails: Budget::new("tails", TAILS_BUDGET_BYTES),
             changes: NodeChanges::new(1).of_shard(0),
+            deletions: Arc::from([]),
         };
         Bench {
             shard: Shard::new(&config).unwrap(),
@@ -88,6 +96,8 @@ impl Bench {
             now: Monotonic(1_000_000_000),
             op: None,
             seal: None,
+            job: None,
+            reuses_logs: None,
             first_slice: Duration::MAX,
             simulation: Simulation::new(0),
         }
@@ -122,7 +132,12 @@ impl Bench {
                 Effect::Seal(job) => {
                     assert!(self.seal.replace(*job).is_none(), "one sealing at a time");
                 }
-                Effect::Maintain(job) => panic!("too few segments for {job:?}"),
+                Effect::Maintain(job) => match *job {
+                    MaintenanceJob::Merge(job) => panic!("too few segments for {job:?}"),
+                    job => assert!(self.job.replace(job).is_none(), "one job at a time"),
+                },
+                Effect::StopLogReuse => self.reuses_logs = Some(false),
+                Effect::AllowLogReuse => self.reuses_logs = Some(true),
                 Effect::Retire { path, .. } => panic!("{path:?} is live"),
                 Effect::KeepClock { unix_ns } => panic!("nothing expires, at {unix_ns} or ever"),
             }
@@ -196,6 +211,17 @@ impl Bench {
         self.append_reply(&mut reply).expect("an answer once the log is idle")
     }
 
+    /// Sends a request that has no other answer than that it is done.
+    pub(in crate::shard) fn tell(&mut self, request: ShardRequest) {
+        let reply = self.ask(request);
+        assert!(matches!(reply, ShardReply::Retained), "{reply:?}");
+    }
+
+    /// Stores a push.
+    pub(in crate::shard) fn stores(&mut self, push: AppendRequest) {
+        self.append(push).expect("it is stored");
+    }
+
     fn status(&mut self) -> ShardStatus {
         match self.ask(ShardRequest::Status) {
             ShardReply::Status(status) => *status,
@@ -213,6 +239,7 @@ impl Bench {
         let leaf = LeafRequest {
             tenants: TenantId::new(tenant).unwrap().into(),
             plan: Arc::new(plan.leaves()[0].clone()),
+            deletions: DeletionVersion::NONE,
             cancellation: Cancellation::default(),
             account: Account::alone(1 << 30),
         };
@@ -236,7 +263,7 @@ impl Bench {
     }
 }
 
-fn tenant() -> TenantId {
+pub(in crate::shard) fn tenant() -> TenantId {
     TenantId::new("acme").unwrap()
 }
 
@@ -251,7 +278,7 @@ fn app(name: &str) -> StreamDefinition {
 }
 
 /// A push of these sections, which defines their streams.
-fn push(sections: &[(&StreamDefinition, &[(i64, &str)])]) -> AppendRequest {
+pub(in crate::shard) fn push(sections: &[(&StreamDefinition, &[(i64, &str)])]) -> AppendRequest {
     let mut builder = BatchBuilder::new(Vec::new());
     for (definition, entries) in sections {
         builder.begin(definition.id);

@@ -16,6 +16,9 @@
 //! anew.
 //!
 //! Only files of [`SyncPolicy::Always`] are used again; the others wait for nothing.
+//!
+//! A file that serves again holds bytes of old entries. So no file does while entries are purged,
+//! and the file that waits is removed first ([`LogFiles::stop_reuse`]).
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -33,6 +36,9 @@ use super::replayed::remove_file;
 /// How long a file waits for its use while nothing is written to the log.
 const KEPT_FOR: Duration = Duration::from_secs(2);
 
+/// How long after a failure it is tried again to remove files.
+const REMOVE_PAUSE: Duration = Duration::from_secs(5);
+
 /// See the module.
 pub struct LogFiles<R: Runtime> {
     runtime: R,
@@ -40,6 +46,8 @@ pub struct LogFiles<R: Runtime> {
     sync: SyncPolicy,
     /// Counts the commits.
     commits: Cell<u64>,
+    /// Whether files serve again.
+    reuses: Cell<bool>,
     state: RefCell<State<R::File>>,
 }
 
@@ -50,6 +58,8 @@ struct State<F> {
     /// The header of the next file.
     upcoming: Option<FileHeader>,
     ready: Ready<F>,
+    /// Files that nothing needs and that could not be removed.
+    unremoved: Vec<WalName>,
 }
 
 /// The file that serves again.
@@ -70,8 +80,10 @@ impl<R: Runtime> fmt::Debug for LogFiles<R> {
 impl<R: Runtime> LogFiles<R> {
     /// The files of a shard in the folder.
     pub fn new(runtime: R, folder: PathBuf, sync: SyncPolicy) -> LogFiles<R> {
-        let state = State { good: Vec::new(), upcoming: None, ready: Ready::None };
-        LogFiles { runtime, folder, sync, commits: Cell::new(0), state: RefCell::new(state) }
+        let (good, unremoved) = (Vec::new(), Vec::new());
+        let state = State { good, upcoming: None, ready: Ready::None, unremoved };
+        let (commits, reuses) = (Cell::new(0), Cell::new(true));
+        LogFiles { runtime, folder, sync, commits, reuses, state: RefCell::new(state) }
     }
 
     /// Where they are.
@@ -88,17 +100,29 @@ impl<R: Runtime> LogFiles<R> {
     ///
     /// # Errors
     /// An operation on the disk failed. The name must not be used again.
-    pub async fn open(&self, header: FileHeader, next: FileHeader) -> io::Result<Rc<R::File>> {
+    pub async fn open(
+        self: &Rc<Self>,
+        header: FileHeader,
+        next: FileHeader,
+    ) -> io::Result<Rc<R::File>> {
         // Should this fail, the writer goes on with another name.
         self.state.borrow_mut().upcoming = None;
         let file = match self.take_ready().await {
-            Some((ready, file)) if ready.name == header.name && ready.nonce == header.nonce => {
+            Some((ready, file))
+                if self.reuses.get()
+                    && ready.name == header.name
+                    && ready.nonce == header.nonce =>
+            {
                 let header = FileHeader { is_reused: true, ..header };
                 self.written(header, write_header(&*file, header).await.map(|()| file)).await?
             }
             other => {
                 if let Some((ready, _)) = other {
-                    remove_file(&self.runtime, &self.folder, ready.name).await;
+                    self.remove(ready.name).await;
+                }
+                if self.state.borrow().unremoved.contains(&header.name) {
+                    // The file of this name goes later.
+                    return Err(io::ErrorKind::AlreadyExists.into());
                 }
                 Rc::new(self.create(header).await?)
             }
@@ -111,7 +135,7 @@ impl<R: Runtime> LogFiles<R> {
         Ok(file)
     }
 
-    async fn create(&self, header: FileHeader) -> io::Result<R::File> {
+    async fn create(self: &Rc<Self>, header: FileHeader) -> io::Result<R::File> {
         let mode = match self.sync {
             SyncPolicy::Always => OpenMode::CreateNewDurable,
             // Writes that are not synced at once need not wait for the device, either.
@@ -130,10 +154,14 @@ impl<R: Runtime> LogFiles<R> {
     }
 
     /// Passes on a file whose header was written, or removes the unfinished file. Its name is not
-    /// used again; this only tidies up, and the next start would do it too.
-    async fn written<T>(&self, header: FileHeader, written: io::Result<T>) -> io::Result<T> {
+    /// used again.
+    async fn written<T>(
+        self: &Rc<Self>,
+        header: FileHeader,
+        written: io::Result<T>,
+    ) -> io::Result<T> {
         if written.is_err() {
-            remove_file(&self.runtime, &self.folder, header.name).await;
+            self.remove(header.name).await;
         }
         written
     }
@@ -175,10 +203,57 @@ impl<R: Runtime> LogFiles<R> {
                     self.make_ready(name, file, header, made).await;
                     drop(self.runtime.spawn(Rc::clone(self).give_back_when_idle(header.name)));
                 }
-                None => {
-                    remove_file(&self.runtime, &self.folder, name).await;
+                None => self.remove(name).await,
+            }
+        }
+    }
+
+    /// Removes a file, now or as soon as the disk allows.
+    async fn remove(self: &Rc<Self>, name: WalName) {
+        if remove_file(&self.runtime, &self.folder, name).await {
+            return;
+        }
+        let mut state = self.state.borrow_mut();
+        state.unremoved.push(name);
+        if state.unremoved.len() == 1 {
+            drop(self.runtime.spawn(Rc::clone(self).remove_later()));
+        }
+    }
+
+    /// Tries again and again to remove what could not be removed. No file gets the name of one that
+    /// is still listed.
+    async fn remove_later(self: Rc<Self>) {
+        loop {
+            self.runtime.sleep_until(self.runtime.now().after(REMOVE_PAUSE)).await;
+            let names = self.state.borrow().unremoved.clone();
+            for name in names {
+                if remove_file(&self.runtime, &self.folder, name).await {
+                    self.state.borrow_mut().unremoved.retain(|&other| other != name);
                 }
             }
+            if self.state.borrow().unremoved.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Has no file serve again from this moment on. The file that waits for its use is removed by
+    /// [`LogFiles::give_all_back`].
+    pub fn stop_reuse(&self) {
+        self.reuses.set(false);
+    }
+
+    /// Lets files that are released from this moment on serve again.
+    pub fn allow_reuse(&self) {
+        self.reuses.set(true);
+    }
+
+    /// Removes the file that waits for its use, and the files that could not be removed so far.
+    /// Returns when they are gone, so it may take long.
+    pub async fn give_all_back(self: &Rc<Self>) {
+        self.give_back().await;
+        while !self.state.borrow().unremoved.is_empty() {
+            self.runtime.sleep_until(self.runtime.now().after(REMOVE_PAUSE)).await;
         }
     }
 
@@ -188,7 +263,7 @@ impl<R: Runtime> LogFiles<R> {
         let mut state = self.state.borrow_mut();
         let index = state.good.iter().position(|(good, _)| *good == name)?;
         let (_, file) = state.good.swap_remove(index);
-        if !matches!(state.ready, Ready::None) {
+        if !self.reuses.get() || !matches!(state.ready, Ready::None) {
             return None;
         }
         // Taken away by the claim, so that no name is given to two files.
@@ -198,7 +273,13 @@ impl<R: Runtime> LogFiles<R> {
         Some((file, FileHeader { is_reused: true, ..header }, made))
     }
 
-    async fn make_ready(&self, old: WalName, file: Rc<R::File>, header: FileHeader, made: Latch) {
+    async fn make_ready(
+        self: &Rc<Self>,
+        old: WalName,
+        file: Rc<R::File>,
+        header: FileHeader,
+        made: Latch,
+    ) {
         let changed = async {
             // First of all, because a file under the new name must never have another's header.
             write_header(&*file, header).await?;
@@ -213,7 +294,7 @@ impl<R: Runtime> LogFiles<R> {
                     "a log file cannot serve again"
                 );
                 for name in [old, header.name] {
-                    remove_file(&self.runtime, &self.folder, name).await;
+                    self.remove(name).await;
                 }
                 Ready::None
             }
@@ -223,11 +304,11 @@ impl<R: Runtime> LogFiles<R> {
     }
 
     /// Removes the file that waits for its use: the disk is full, or there will be no use.
-    pub async fn give_back(&self) {
+    pub async fn give_back(self: &Rc<Self>) {
         let Some((header, _)) = self.take_ready().await else { return };
         let removed = Latch::new();
         self.state.borrow_mut().ready = Ready::Changing(removed.clone());
-        remove_file(&self.runtime, &self.folder, header.name).await;
+        self.remove(header.name).await;
         let mut state = self.state.borrow_mut();
         state.ready = Ready::None;
         state.upcoming = Some(FileHeader { is_reused: false, ..header });
@@ -289,7 +370,11 @@ mod tests {
     }
 
     /// Opens a file and writes a block of these bytes behind its header.
-    async fn fill(files: &LogFiles<SimRuntime>, header: FileHeader, byte: u8) -> io::Result<()> {
+    async fn fill(
+        files: &Rc<LogFiles<SimRuntime>>,
+        header: FileHeader,
+        byte: u8,
+    ) -> io::Result<()> {
         let next = self::header(header.name.index + 1);
         let file = files.open(header, next).await?;
         let block = AlignedBuffer::from(&[byte; 4096][..]);
@@ -470,6 +555,58 @@ mod tests {
         });
         let used = FileHeader { is_reused: true, ..opened(1) };
         assert_eq!(left(&simulation), [(used, vec![1; 4096])]);
+    }
+
+    #[test]
+    fn during_a_purge_no_file_serves_again_and_none_is_left() {
+        let simulation = simulation();
+        let disk = simulation.disk().clone();
+        simulation.block_on(|runtime| async move {
+            let files = first_filled(runtime.clone()).await;
+            files.release(name(0), 0).await;
+            files.stop_reuse();
+            // The file that waits goes, and another one is made.
+            fill(&files, opened(1), 1).await.unwrap();
+            disk.fail_next(DiskOperation::Remove, FOLDER, 3);
+            files.release(name(1), 1).await;
+            assert_eq!(runtime.read_dir(Path::new(FOLDER)).await.unwrap().len(), 2);
+            let begun = runtime.now();
+            files.give_all_back().await;
+            assert!(runtime.now().since(begun) >= REMOVE_PAUSE);
+            assert_eq!(runtime.read_dir(Path::new(FOLDER)).await.unwrap().len(), 1);
+            files.allow_reuse();
+            fill(&files, opened(2), 2).await.unwrap();
+            files.release(name(2), 2).await;
+        });
+        let ready = FileHeader { is_reused: true, ..header(3) };
+        assert_eq!(left(&simulation), [(ready, vec![2; 4096])]);
+    }
+
+    #[test]
+    fn what_cannot_be_removed_goes_later_and_no_file_gets_its_name() {
+        use DiskOperation::{Remove, Rename, Write};
+        // A file that was to serve again, and one that was not finished.
+        for failing in [Rename, Write] {
+            let simulation = simulation();
+            let disk = simulation.disk().clone();
+            simulation.block_on(|runtime| async move {
+                let files = first_filled(runtime.clone()).await;
+                disk.fail_next(failing, FOLDER, 1);
+                disk.fail_next(Remove, FOLDER, 2);
+                if failing == Rename {
+                    files.release(name(0), 0).await;
+                }
+                // The log goes on with another name.
+                fill(&files, opened(1), 1).await.unwrap_err();
+                fill(&files, opened(2), 2).await.unwrap();
+                runtime.sleep_until(runtime.now().after(2 * REMOVE_PAUSE)).await;
+                if failing == Write {
+                    files.release(name(0), 0).await;
+                    files.give_back().await;
+                }
+            });
+            assert_eq!(left(&simulation), [(opened(2), vec![2; 4096])], "{failing:?}");
+        }
     }
 
     #[test]

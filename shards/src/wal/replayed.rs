@@ -1,7 +1,8 @@
 //! Removes log files once their entries are in live segments.
 //!
 //! Several shards may have replayed a file of an earlier start. It goes when the last one of them
-//! has sealed its entries. A removal that fails is logged, and the next start tries again.
+//! has sealed its entries. A removal that fails is logged, and tried again with each further
+//! generation that a shard seals.
 
 use std::io;
 use std::path::Path;
@@ -31,6 +32,15 @@ struct ReplayedFile {
     waits_for: AtomicU32,
     /// Whether it holds damaged bytes of which there is no copy.
     keeps_bytes: AtomicBool,
+    /// Whether it could not be removed.
+    is_left: AtomicBool,
+}
+
+impl ReplayedFile {
+    async fn remove<R: Runtime>(&self, runtime: &R, wal_dir: &Path) {
+        let is_gone = remove_file(runtime, wal_dir, self.name).await;
+        self.is_left.store(!is_gone, Ordering::Release);
+    }
 }
 
 impl ReplayedFiles {
@@ -41,7 +51,8 @@ impl ReplayedFiles {
             let covers = FileCovers::of(covers, name);
             let reads = |shard: &u16| ReplayTask::reads(name, &covers, *shard, shards);
             let waits_for = AtomicU32::new((0..shards).filter(reads).count() as u32);
-            ReplayedFile { name, covers, waits_for, keeps_bytes: AtomicBool::new(false) }
+            let [keeps_bytes, is_left] = [AtomicBool::new(false), AtomicBool::new(false)];
+            ReplayedFile { name, covers, waits_for, keeps_bytes, is_left }
         };
         ReplayedFiles {
             shards,
@@ -81,10 +92,15 @@ impl ReplayedFiles {
     }
 
     /// Tells that the edit with [`ReplayedFiles::covers_of`] the shard is in force, and removes the
-    /// files that no other shard needs. Repeated calls do nothing.
+    /// files that no other shard needs. Repeated calls try again what has failed.
     pub async fn release<R: Runtime>(&self, runtime: &R, wal_dir: &Path, shard: u16) {
         let Some(released) = self.released.get(usize::from(shard)) else { return };
         if released.swap(true, Ordering::AcqRel) {
+            for file in self.files.iter() {
+                if file.is_left.swap(false, Ordering::AcqRel) {
+                    file.remove(runtime, wal_dir).await;
+                }
+            }
             return;
         }
         for file in self.of_shard(shard) {
@@ -94,7 +110,7 @@ impl ReplayedFiles {
             if file.keeps_bytes.load(Ordering::Acquire) {
                 quarantine_file(runtime, wal_dir, file.name).await;
             } else {
-                remove_file(runtime, wal_dir, file.name).await;
+                file.remove(runtime, wal_dir).await;
             }
         }
     }
@@ -118,7 +134,7 @@ pub(crate) async fn remove_file<R: Runtime>(runtime: &R, wal_dir: &Path, name: W
         Err(error) => {
             tracing::warn!(
                 %error, file = %path.display(),
-                "cannot remove a log file that is not needed any more; the next start tries again"
+                "cannot remove a log file that is not needed any more; it is tried again later"
             );
             false
         }
@@ -248,6 +264,7 @@ mod tests {
         let (simulation, files) = plan(&names, &[], 1);
         simulation.disk().fail_next(DiskOperation::Remove, "/wal", 1);
         assert_eq!(release(&simulation, &files, 0), [names[0].file_name()]);
+        assert!(release(&simulation, &files, 0).is_empty(), "it is tried again");
         simulation.block_on(|runtime| async move {
             // Index 1 is gone already, and 2 never was.
             let folder = Path::new(WAL_DIR).to_owned();

@@ -488,6 +488,11 @@ impl<T> WalWriter<T> {
         self.name.index.checked_sub(1)
     }
 
+    /// The file that is open, or the one that will be opened next.
+    pub(crate) fn name(&self) -> WalName {
+        self.name
+    }
+
     /// Whether no operation is under way; batches may wait.
     pub(crate) fn is_quiet(&self) -> bool {
         self.phase == Phase::Idle

@@ -35,6 +35,9 @@ pub(in crate::scan) struct RunWork {
     pub(in crate::scan) number: u64,
     /// The rest of its entries, if an earlier generation holds some of them, too.
     pub(in crate::scan) kept: Option<RunColumns>,
+    /// The requests for deletion that may hide some of its entries, by their numbers among those of
+    /// the stream.
+    pub(in crate::scan) hidden_by: Box<[u32]>,
 }
 
 /// A sealed block that is to be evaluated.
@@ -53,9 +56,9 @@ pub(in crate::scan) struct BlockWork {
 #[derive(Debug)]
 pub(in crate::scan) enum Item {
     /// A block of a head, by its indices in the job.
-    Head { stream: u32, block: u32 },
+    Head { stream: u32, block: u32, hidden_by: Box<[u32]> },
     /// The rest of a run or block of which an earlier generation holds some entries.
-    Kept { stream: u32, number: u64, columns: RunColumns },
+    Kept { stream: u32, number: u64, columns: RunColumns, hidden_by: Box<[u32]> },
     /// A sealed block.
     Block(Box<BlockWork>),
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use logsvc_logql::engine::{EntryBlock, MetadataColumn, Needs};
 
 use super::search::Found;
+use crate::deletion::DeleteId;
 use crate::scan::error::ReadError;
 use crate::sealed::{Cached, ColumnKey, HeldDirectory, SealedSegment};
 use crate::types::ScanStats;
@@ -111,6 +112,10 @@ pub(in crate::scan) struct OpenBlock {
     pub(in crate::scan) is_searched: bool,
     /// The lines that a search has found, once it was made.
     pub(in crate::scan) found: Option<Option<Arc<Found>>>,
+    /// Whether the parts may tell that requests for deletion hide nothing.
+    pub(in crate::scan) is_tested: bool,
+    /// The lines that requests for deletion may hide, by request, of searches that were made.
+    pub(in crate::scan) hidden_lines: Vec<(DeleteId, Vec<u64>)>,
     /// The outcomes of a search whose next column was missing.
     pub(in crate::scan) outcomes: Option<LineOutcomes>,
     /// Whether it was counted, and as searched, and its metadata.
@@ -134,6 +139,8 @@ impl OpenBlock {
             fresh: Vec::new(),
             is_searched: false,
             found: None,
+            is_tested: false,
+            hidden_lines: Vec::new(),
             outcomes: None,
             is_counted: false,
             is_counted_as_searched: false,
@@ -199,8 +206,9 @@ impl OpenBlock {
 
     /// Memory that all columns take that may be loaded at first.
     pub(in crate::scan) fn max_bytes(&self) -> u64 {
+        let has_parts = self.is_searched || self.is_tested;
         let columns = Column::ALL.into_iter();
-        let columns = columns.filter(|column| self.is_searched || *column != Column::Parts);
+        let columns = columns.filter(|column| has_parts || *column != Column::Parts);
         columns.map(|column| self.column_bytes(column)).sum()
     }
 

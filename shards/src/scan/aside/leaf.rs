@@ -18,8 +18,10 @@ use logsvc_runtime::Grant;
 use super::allowance::PartAllowance;
 use super::batch::{Batch, BlockWork, Damage, Item, RunWork, StreamRun};
 use super::columns::{OpenBlock, Unready};
+use super::hiding::HidingSearches;
 use super::metadata::{dictionary_bytes, intern, metadata_bytes};
 use super::search::Searcher;
+use crate::deletion::HiddenEntries;
 use crate::scan::head_blocks::arrival;
 use crate::scan::{HeadBlockRef, ScanError, StreamSnapshots};
 use crate::types::ScanStats;
@@ -43,7 +45,11 @@ pub(in crate::scan) struct Leaf {
     streams_are_alike: bool,
     pub(in crate::scan) decoder: Decoder,
     pub(in crate::scan) stats: ScanStats,
-    streams: Arc<StreamSnapshots>,
+    pub(super) hidden: HiddenEntries,
+    pub(super) hiding_searches: HidingSearches,
+    /// Why requests for deletion cannot be applied.
+    pub(super) failure: Option<ScanError>,
+    pub(super) streams: Arc<StreamSnapshots>,
     /// The times of the entries that the plan looks at.
     pub(in crate::scan) bounds_ns: (i64, i64),
 }
@@ -54,6 +60,7 @@ impl Leaf {
         plan: &LeafPlan,
         streams: &Arc<StreamSnapshots>,
         mut executor: LeafExecutor,
+        hidden: HiddenEntries,
         decoder: Decoder,
     ) -> Leaf {
         let streams_are_alike = executor.streams_are_alike();
@@ -67,6 +74,9 @@ impl Leaf {
             streams_are_alike,
             decoder,
             stats: ScanStats::default(),
+            hidden,
+            hiding_searches: HidingSearches::default(),
+            failure: None,
             streams: Arc::clone(streams),
             bounds_ns: plan.entry_bounds_ns(),
         }
@@ -74,6 +84,9 @@ impl Leaf {
 
     /// Checks whether the query may go on.
     pub(in crate::scan) fn check(&self) -> Result<(), ScanError> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
         self.executor.check();
         self.executor.stop().map_or(Ok(()), |stop| Err(stop.into()))
     }
@@ -121,9 +134,11 @@ impl Leaf {
                 return;
             }
             match &mut item {
-                Item::Head { stream, block } => self.head_block(*stream, *block),
-                Item::Kept { stream, number, columns } => {
-                    self.feed(*stream, &columns.block(*number));
+                Item::Head { stream, block, hidden_by } => {
+                    self.head_block(*stream, *block, hidden_by);
+                }
+                Item::Kept { stream, number, columns, hidden_by } => {
+                    self.feed(*stream, &columns.block(*number), hidden_by);
                 }
                 Item::Block(work) => {
                     let end = self.counted_as_sealed(|leaf| leaf.sealed_block(work));
@@ -145,8 +160,8 @@ impl Leaf {
     pub(in crate::scan) fn finish(
         self: Box<Self>,
     ) -> (Result<(LeafResult, Grant), ScanError>, Decoder) {
-        let Leaf { executor, decoder, states, .. } = *self;
-        drop(states);
+        let Leaf { executor, decoder, states, hidden, .. } = *self;
+        drop((states, hidden));
         let found = executor
             .finish_counted()
             .map(|(result, allowance)| (result, PartAllowance::into_grant(allowance)));
@@ -170,7 +185,7 @@ impl Leaf {
     }
 
     /// The engine and its state of a stream, which is made unless it is there.
-    fn state(&mut self, stream: u32) -> (&mut LeafExecutor, &mut StreamState) {
+    pub(super) fn state(&mut self, stream: u32) -> (&mut LeafExecutor, &mut StreamState) {
         let index = self.state_index(stream);
         let slot = &mut self.states[index];
         let state = match slot {
@@ -180,19 +195,23 @@ impl Leaf {
         (&mut self.executor, state)
     }
 
-    /// Gives the engine a block of a stream.
-    fn feed(&mut self, stream: u32, block: &EntryBlock<'_>) {
-        let (executor, state) = self.state(stream);
-        executor.block(state, block);
+    /// Gives the engine a block of a stream, without the entries that requests hide.
+    fn feed(&mut self, stream: u32, block: &EntryBlock<'_>, hidden_by: &[u32]) {
+        if hidden_by.is_empty() {
+            let (executor, state) = self.state(stream);
+            executor.block(state, block);
+        } else {
+            self.feed_shown(stream, block, hidden_by);
+        }
     }
 
     fn sealed_block(&mut self, work: &mut BlockWork) -> Result<(), Unready> {
-        while let Some(RunWork { stream_run, number, kept }) = work.runs.last() {
+        while let Some(RunWork { stream_run, number, kept, hidden_by }) = work.runs.last() {
             let StreamRun { run, stream, .. } = stream_run;
             if self.executor.wants(run.min_ns, run.max_ns) {
                 match kept {
-                    Some(columns) => self.feed(*stream, &columns.block(*number)),
-                    None => self.run(&mut work.opened, run, *stream, *number)?,
+                    Some(columns) => self.feed(*stream, &columns.block(*number), hidden_by),
+                    None => self.run(&mut work.opened, run, *stream, *number, hidden_by)?,
                 }
             }
             work.runs.pop();
@@ -206,16 +225,27 @@ impl Leaf {
         run: &RunInfo,
         stream: u32,
         number: u64,
+        hidden_by: &[u32],
     ) -> Result<(), Unready> {
-        let needs = self.needs(stream);
-        if !self.searched_run(opened, run, stream, number)? {
+        let left;
+        let mut hidden_by = hidden_by;
+        if !hidden_by.is_empty() && opened.is_tested {
+            left = self.hiding_by_parts(opened, run, stream, hidden_by)?;
+            hidden_by = &left;
+            let (executor, state) = self.state(stream);
+            if hidden_by.is_empty() && executor.summary(state, &run.summary()) {
+                return Ok(());
+            }
+        }
+        let needs = self.needs_with(stream, hidden_by);
+        if !hidden_by.is_empty() || !self.searched_run(opened, run, stream, number)? {
             let columns = opened.run(run, needs, &mut self.decoder, &mut self.stats)?;
-            self.feed(stream, &columns.block(number));
+            self.feed(stream, &columns.block(number), hidden_by);
         }
         Ok(())
     }
 
-    fn head_block(&mut self, stream: u32, index: u32) {
+    fn head_block(&mut self, stream: u32, index: u32, hidden_by: &[u32]) {
         let streams = Arc::clone(&self.streams);
         let part: &HeadBlockRef = &streams[stream as usize].blocks[index as usize];
         let block = &*part.block;
@@ -223,9 +253,8 @@ impl Leaf {
         if !self.executor.wants(min_ns, max_ns) {
             return;
         }
-        let (executor, state) = self.state(stream);
-        let wants_metadata = block.has_metadata() && state.needs().metadata;
-        if wants_metadata && !executor.admits(dictionary_bytes(block)) {
+        let wants_metadata = block.has_metadata() && self.needs_with(stream, hidden_by).metadata;
+        if wants_metadata && !self.executor.admits(dictionary_bytes(block)) {
             return;
         }
         let dictionary = wants_metadata.then(|| intern(block));
@@ -241,7 +270,7 @@ impl Leaf {
             arrival: arrival(part.generation, part.within),
             sorted: block.is_sorted(),
         };
-        executor.block(state, &columns);
+        self.feed(stream, &columns, hidden_by);
         self.stats.head_blocks += 1;
         if wants_metadata {
             self.stats.head_metadata_bytes += metadata_bytes(block);

@@ -7,6 +7,7 @@
 mod allowance;
 mod batch;
 mod columns;
+mod hiding;
 mod leaf;
 mod metadata;
 mod search;

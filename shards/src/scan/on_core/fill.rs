@@ -9,10 +9,12 @@ use logsvc_logql::engine::Needs;
 use logsvc_runtime::{Runtime, SideQueue};
 
 use super::frontier::{self, Frontier, Unit, UnitKind};
+use super::hiding::Hides;
 use super::late::{self, RunSource};
 use super::load::{load, load_missing, load_run, prefers_parts};
 use super::prune;
 use super::run::Scan;
+use crate::deletion::FilterWeight;
 use crate::scan::ScanError;
 use crate::scan::aside::{Batch, BlockWork, Column, Item, Leaf, OpenBlock, RunColumns, RunWork};
 use crate::scan::head_blocks::arrival;
@@ -130,8 +132,17 @@ impl<R: Runtime> Scan<'_, R> {
         if !leaf.executor.wants(min_ns, max_ns) {
             return Ok(true);
         }
-        // Of a block that repeats entries only a part may count.
-        if !snapshot.head_is_late && leaf.is_head_answered_by_summary(stream, part) {
+        let hidden_by = match &snapshot.deletions {
+            None => Box::default(),
+            Some(deletions) if deletions.hides_all((min_ns, max_ns)) => {
+                self.stats.entries_hidden += part.block.len() as u64;
+                return Ok(true);
+            }
+            Some(deletions) => deletions.overlapping((min_ns, max_ns)).collect::<Box<[u32]>>(),
+        };
+        // Of a block that repeats entries, or hides some, only a part may count.
+        let is_whole = !snapshot.head_is_late && hidden_by.is_empty();
+        if is_whole && leaf.is_head_answered_by_summary(stream, part) {
             return Ok(true);
         }
         // The rest of it is a copy.
@@ -139,7 +150,7 @@ impl<R: Runtime> Scan<'_, R> {
         if copy_bytes > 0 && !self.memory_for(leaf, batch, copy_bytes).await? {
             return Ok(false);
         }
-        let needs = leaf.needs(stream);
+        let needs = leaf.needs_with(stream, &hidden_by);
         // Where lines are read nothing else is asked of the block here: it is mostly not in the
         // cache of the CPU.
         let columns_bytes = part.block.len() * ENTRY_BYTES;
@@ -153,9 +164,9 @@ impl<R: Runtime> Scan<'_, R> {
         batch.items.push(match repeated {
             Some(columns) => {
                 batch.memory.hold(copy_bytes);
-                Item::Kept { stream, number, columns }
+                Item::Kept { stream, number, columns, hidden_by }
             }
-            None => Item::Head { stream, block },
+            None => Item::Head { stream, block, hidden_by },
         });
         Ok(true)
     }
@@ -185,6 +196,8 @@ impl<R: Runtime> Scan<'_, R> {
         let is_limited = leaf.executor.open_bounds_ns() != leaf.bounds_ns;
         opened.is_searched =
             (is_limited || leaf.searcher.is_some()) && prefers_parts(self.env, &opened);
+        opened.is_tested =
+            self.job.filters != FilterWeight::NOTHING && prefers_parts(self.env, &opened);
         let max_bytes = opened.max_bytes();
         // Later it would be too late, because some runs may have been answered; the first one
         // of a batch waits no earlier than it needs to.
@@ -203,6 +216,13 @@ impl<R: Runtime> Scan<'_, R> {
             if !leaf.executor.wants(run.min_ns, run.max_ns) {
                 continue;
             }
+            let hidden_by = match self.hides(stream, segment, &directory, run).await {
+                Hides::By(requests) => requests,
+                Hides::All => {
+                    self.stats.entries_hidden += run.entries.len() as u64;
+                    continue;
+                }
+            };
             if stream_run.is_late && !has_memory {
                 has_memory = self.memory_for(leaf, batch, max_bytes).await?;
             }
@@ -212,15 +232,19 @@ impl<R: Runtime> Scan<'_, R> {
             };
             is_copied |= kept.is_some();
             if kept.is_none() {
-                if leaf.is_answered_by_summary(run, stream) {
+                if hidden_by.is_empty() && leaf.is_answered_by_summary(run, stream) {
                     continue;
                 }
                 if !has_memory {
                     has_memory = self.memory_for(leaf, batch, max_bytes).await?;
                 }
                 let (env, stats) = (self.env, &mut self.stats);
-                let needs = leaf.needs(stream);
-                let in_parts = opened.is_searched && needs.lines;
+                let needs = leaf.needs_with(stream, &hidden_by);
+                let in_parts = needs.lines
+                    && match hidden_by.is_empty() {
+                        true => opened.is_searched,
+                        false => opened.is_tested && leaf.can_test_parts(stream, &hidden_by),
+                    };
                 if in_parts {
                     batch.bytes += load(env, sealed, &mut opened, Column::Parts, stats).await;
                 }
@@ -235,7 +259,8 @@ impl<R: Runtime> Scan<'_, R> {
                 }
             }
             batch.entries += run.entries.len();
-            runs.push(RunWork { number: arrival(segment, run.run), stream_run, kept });
+            let number = arrival(segment, run.run);
+            runs.push(RunWork { number, stream_run, kept, hidden_by });
         }
         if !runs.is_empty() {
             runs.reverse();

@@ -8,6 +8,7 @@ use logsvc_runtime::Grant;
 
 use super::frontier::Work;
 use super::share::Share;
+use crate::deletion::FilterWeight;
 use crate::scan::{LeafRequest, StreamSnapshots};
 use crate::sealed::SealedSegment;
 use crate::types::ScanStats;
@@ -26,6 +27,8 @@ pub struct ScanJob {
     /// How long the scan has taken that this is a part of.
     pub(super) taken: Duration,
     pub(super) missing_segments: u64,
+    /// The work of evaluating requests for deletion.
+    pub(super) filters: FilterWeight,
 }
 
 impl ScanJob {
@@ -44,6 +47,7 @@ impl ScanJob {
             share: Share::ALL,
             taken: Duration::ZERO,
             missing_segments: 0,
+            filters: FilterWeight::NOTHING,
         }
     }
 
@@ -57,7 +61,14 @@ impl ScanJob {
             share: self.share,
             taken: self.taken,
             missing_segments: 0,
+            filters: self.filters,
         }
+    }
+
+    /// The same job, with requests for deletion that are so much work.
+    #[must_use]
+    pub(crate) fn with_filters(self, filters: FilterWeight) -> ScanJob {
+        ScanJob { filters, ..self }
     }
 
     /// The same job, which reports that so many segments of its time cannot be read.

@@ -7,6 +7,7 @@ mod batch_size;
 mod env;
 mod fill;
 mod frontier;
+mod hiding;
 mod job;
 mod late;
 mod load;

@@ -3,40 +3,20 @@
 //! Guarantees: a block with an entry that the query uses is never ruled out. Only the ranges of
 //! the filters are read that the texts of the query lead to.
 
-use logsvc_logql::engine::LeafPlan;
 use logsvc_runtime::Runtime;
 
 use super::load::read;
 use super::{ScanEnv, ScanJob};
 use crate::scan::error::ReadError;
-use crate::sealed::SealedSegment;
+use crate::sealed::{Conditions, SealedSegment, conditions_of};
 use crate::types::ScanStats;
 use logsvc_segment::Directory;
-use logsvc_segment::filter::{BlockSet, Needle};
-
-/// The needles that every entry of the query must have: of each element, one of the alternatives.
-pub(super) type Conditions = Vec<Vec<Needle>>;
+use logsvc_segment::filter::BlockSet;
 
 /// The conditions of a job's plan that hold for all of its streams.
 pub(super) fn conditions(job: &ScanJob) -> Conditions {
-    let plan: &LeafPlan = &job.request.plan;
     let has_label = |name: &str| job.streams.iter().any(|stream| stream.labels.get(name).is_some());
-    let mut conditions = Conditions::new();
-    for item in plan.required_text() {
-        if item.unless_labels.iter().any(|name| has_label(name)) {
-            continue;
-        }
-        let texts = item.any_of.iter().map(|literal| Needle::substring(&literal.bytes));
-        let Some(mut needles) = texts.collect::<Option<Vec<_>>>() else { continue };
-        needles.extend(item.unless_labels.iter().map(|n| Needle::metadata_name(n.as_bytes())));
-        conditions.push(needles);
-    }
-    for (name, value) in plan.required_metadata() {
-        if !has_label(&name) {
-            conditions.push(vec![Needle::metadata(name.as_bytes(), value.as_bytes())]);
-        }
-    }
-    conditions
+    conditions_of(&job.request.plan, has_label)
 }
 
 /// The blocks that may fulfil the conditions.

@@ -5,16 +5,19 @@
 
 use std::time::Duration;
 
-use logsvc_logql::engine::{LeafExecutor, PlanError};
+use logsvc_logql::engine::{Allowance, LeafExecutor};
 use logsvc_runtime::{Monotonic, Runtime, SideQueue};
 
 use super::batch_size::BatchSize;
 use super::frontier::{Frontier, Unit, WantedStreams};
+use super::hiding::HidingBlocks;
 use super::late::LateStreams;
-use super::prune::{self, Conditions};
+use super::prune;
 use super::{LeafReply, ScanEnv, ScanJob};
+use crate::deletion::HiddenEntries;
 use crate::scan::aside::{Batch, Leaf, PartAllowance};
 use crate::scan::{ScanError, StreamSnapshot};
+use crate::sealed::Conditions;
 use crate::types::ScanStats;
 use logsvc_segment::Decoder;
 
@@ -38,7 +41,9 @@ const SLICE: Duration = Duration::from_millis(1);
 pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply, ScanError> {
     let now = env.runtime.now();
     // A part of a divided scan is part of a long one.
-    let is_short = job.share.is_whole() && job.request.plan.estimate().is_short();
+    let filters = job.filters;
+    let is_short =
+        job.share.is_whole() && filters.is_short && job.request.plan.estimate().is_short();
     let begin_aside = !is_short || job.streams.len() > STREAMS_MAX_ON_CORE;
     // Others need some, too.
     let directories_bytes = env.directories.share_bytes() / 2;
@@ -46,11 +51,15 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply
     let begin = move || StartedScan::new(job, decoder, directories_bytes);
     let begun = env.compute(begin_aside.then_some(SideQueue::Queries), begin).await?;
     let StartedScan { job, mut leaf, mut frontier, conditions } = begun;
-    let core_batch_bytes = if is_short { job.request.plan.core_batch_bytes() } else { 0 };
+    let core_batch_bytes = match is_short {
+        true => job.request.plan.core_batch_bytes().min(filters.core_batch_bytes),
+        false => 0,
+    };
     let mut scan = Scan {
         env,
         wanted: WantedStreams::default(),
         late: LateStreams::default(),
+        hiding: HidingBlocks::default(),
         conditions,
         stats: ScanStats::default(),
         aside: (core_batch_bytes == 0).then_some(SideQueue::Queries),
@@ -117,11 +126,9 @@ impl StartedScan {
         let request = &job.request;
         let (grant, cancellation) = (request.account.grant(), request.cancellation.clone());
         let allowance = Box::new(PartAllowance { grant, cancellation });
+        let hidden = HiddenEntries::new(allowance.sibling());
         let executor = LeafExecutor::with_allowance(&request.plan, allowance);
-        let mut executor = executor.map_err(|error| match error {
-            PlanError::Stopped(stop) => ScanError::from(stop),
-            error => ScanError::Plan(error.to_string()),
-        })?;
+        let mut executor = executor.map_err(ScanError::from)?;
         let conditions = prune::conditions(&job);
         let work = std::mem::take(&mut job.work);
         // The streams are there already; without memory for them the leaf is stopped.
@@ -129,7 +136,7 @@ impl StartedScan {
             job.streams.len() * size_of::<StreamSnapshot>() + work.units.len() * size_of::<Unit>();
         let _is_admitted = executor.hold(snapshot_bytes);
         let frontier = Frontier::new(&job, work, directories_bytes);
-        let leaf = Box::new(Leaf::new(&job.request.plan, &job.streams, executor, decoder));
+        let leaf = Box::new(Leaf::new(&job.request.plan, &job.streams, executor, hidden, decoder));
         Ok(StartedScan { job, leaf, frontier, conditions })
     }
 }
@@ -140,6 +147,7 @@ pub(super) struct Scan<'a, R: Runtime> {
     pub(super) job: &'a ScanJob,
     pub(super) wanted: WantedStreams,
     pub(super) late: LateStreams,
+    pub(super) hiding: HidingBlocks,
     pub(super) conditions: Conditions,
     pub(super) stats: ScanStats,
     /// Which side threads compute the rest, if any.

@@ -58,6 +58,7 @@ impl ScanJob {
             share: self.share,
             taken: self.taken + taken,
             missing_segments: 0,
+            filters: self.filters,
         }
     }
 
@@ -73,6 +74,7 @@ impl ScanJob {
                 share: Share { part, of },
                 taken: self.taken,
                 missing_segments: 0,
+                filters: self.filters,
             })
             .collect();
         let mut next_head = 0;

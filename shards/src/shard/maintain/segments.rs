@@ -68,6 +68,9 @@ impl Shard {
             return;
         };
         let segment = self.segments.remove(index);
+        if let Some(purge) = &mut self.maintenance.purge {
+            purge.note_leaving(&segment);
+        }
         if segment.footer.is_draft {
             self.drafts.remove(segment.live.line_bytes);
         }

@@ -115,6 +115,7 @@ fn a_part_that_decides_the_answer_stops_the_others() {
         let leaf = LeafRequest {
             tenants: tenant().into(),
             plan: Arc::new(plan.leaves()[0].clone()),
+            deletions: DeletionVersion::NONE,
             cancellation: Cancellation::default(),
             account: Account::alone(1 << 20),
         };
@@ -139,6 +140,7 @@ fn a_cancelled_query_has_none(first_slice: Duration) {
     let mut leaf = LeafRequest {
         tenants: tenant().into(),
         plan: Arc::new(plan.leaves()[0].clone()),
+        deletions: DeletionVersion::NONE,
         cancellation: Cancellation::default(),
         account: Account::alone(1 << 20),
     };

@@ -20,6 +20,7 @@ fn sealing_bench(seal: SealPolicy) -> Bench {
         maintenance: MaintenanceConfig::default(),
         tails: Budget::new("tails", TAILS_BUDGET_BYTES),
         changes: NodeChanges::new(1).of_shard(0),
+        deletions: Arc::from([]),
     })
     .unwrap();
     bench

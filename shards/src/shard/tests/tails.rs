@@ -1,6 +1,7 @@
 //! The entries that subscribers get, and the memory that they cost.
 
 use super::*;
+use crate::deletion::DeletionVersion;
 use crate::tail::{DROPPED_LISTED_MAX, TailBatch, TailJoin, TailPart, TailPoll, TailStatus};
 
 const QUEUE_MAX_BYTES: usize = 1 << 20;
@@ -15,6 +16,7 @@ fn join(subscription: u64, epoch: u64, query: &str) -> TailJoin {
     let history = LeafRequest {
         tenants: tenant().into(),
         plan: Arc::new(plan(query).leaves()[0].clone()),
+        deletions: DeletionVersion::NONE,
         cancellation: Cancellation::default(),
         account: Account::alone(1 << 20),
     };
@@ -191,6 +193,7 @@ fn tails_never_take_more_memory_than_their_budget() {
         maintenance: MaintenanceConfig::default(),
         tails: Budget::new("tails", 100_000),
         changes: NodeChanges::new(1).of_shard(0),
+        deletions: Arc::from([]),
     };
     bench.shard = Shard::new(&config).unwrap();
     let (a, line) = (app("a"), "y".repeat(200));
@@ -230,6 +233,7 @@ fn long_sections_are_copied_in_pieces() {
         maintenance: MaintenanceConfig::default(),
         tails: Budget::new("tails", 1 << 30),
         changes: NodeChanges::new(1).of_shard(0),
+        deletions: Arc::from([]),
     })
     .unwrap();
     let (a, line) = (app("a"), "z".repeat(100));
@@ -306,4 +310,40 @@ fn a_stop_ends_all_tails() {
     // A core that joins at this point gets the history and nothing more.
     assert_eq!(bench.join(join(2, 1, "{app=`a`}")), 0);
     assert_eq!(bench.status().tails.subscriptions, 0);
+}
+
+#[test]
+fn entries_of_requests_for_deletion_are_hidden_from_tails() {
+    use logsvc_logql::engine::Unlimited;
+    use logsvc_logql::syntax::ast::Expr;
+
+    use crate::deletion::{DeleteFilter, DeleteId, HiddenEntries};
+
+    let mut bench = Bench::new();
+    let Ok(Expr::Log(log)) = syntax::parse("{app=`a`} |= `warn`") else { panic!("a log query") };
+    let since = DeletionVersion::FIRST;
+    let filter = DeleteFilter::new(DeleteId(1), tenant(), &log, (10, 20), since).unwrap();
+    let filter = Arc::new(filter);
+    bench.tell(ShardRequest::Hide(Arc::clone(&filter)));
+    assert_eq!(bench.join(join(1, 1, "{app=`a`}")), 0);
+    let mut lines = |time_ns: i64| -> Vec<(i64, usize)> {
+        let mut waiting = bench.poll();
+        let entries = [(time_ns, "warn"), (time_ns + 1, "info"), (time_ns + 2, "warn 2")];
+        assert!(bench.append(push(&[(&app("a"), &entries)])).is_ok());
+        let Some(ShardReply::Tailed(batches)) = bench.reply(&mut waiting) else { panic!() };
+        let mut hidden = HiddenEntries::new(Box::new(Unlimited));
+        let mut shown = Vec::new();
+        for part in batches.iter().flat_map(|batch| &batch.parts) {
+            let visited = part.block.with_shown_columns(0, &mut hidden, |columns| {
+                shown.extend(columns.timestamps_ns.iter().map(|&time| (time, columns.lines.len())));
+            });
+            visited.unwrap();
+        }
+        shown
+    };
+    assert_eq!(lines(10), [(11, 4)]);
+    assert_eq!(lines(20), [(21, 10), (22, 10)]);
+    assert_eq!(lines(30), [(30, 14), (31, 14), (32, 14)]);
+    filter.end_at(since.next());
+    assert_eq!(lines(13), [(13, 14), (14, 14), (15, 14)]);
 }

@@ -1,0 +1,125 @@
+//! One pass: the shards remove the entries of some requests, then their files go.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use logsvc_runtime::Runtime;
+
+use super::gone::{Folders, Leaving};
+use super::lanes::{Lanes, Stopped};
+use super::records::PassPart;
+use crate::messages::{PurgeRequest, PurgeTarget, RemovedTotals, ShardReply, ShardRequest};
+
+/// Entries may arrive while the pass waits for files to go. After a longer wait the shards look
+/// once more.
+const SHORT_WAIT: Duration = Duration::from_secs(5);
+/// How often they look at most.
+const ROUNDS_MAX: u32 = 4;
+
+/// Why a pass has not ended well.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PassError {
+    /// A shard has stopped.
+    #[error("a shard has stopped")]
+    Stopped,
+    /// A shard could not remove its entries.
+    #[error("shard {0}: {1}")]
+    Shard(usize, Arc<str>),
+    /// A file is read for very long.
+    #[error("{} is still there", .0.display())]
+    StillThere(PathBuf),
+    /// Bytes that a start could not use may be deleted entries.
+    #[error("{} holds files, which may hold deleted entries; remove them", .0.display())]
+    Quarantine(PathBuf),
+    /// A folder cannot be listed or synced.
+    #[error("cannot {action} {}: {source}", .folder.display())]
+    Io {
+        /// The operation that failed.
+        action: &'static str,
+        /// The folder.
+        folder: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl From<Stopped> for PassError {
+    fn from(_: Stopped) -> PassError {
+        PassError::Stopped
+    }
+}
+
+/// The end of a pass.
+pub(super) struct PassEnd {
+    pub(super) parts: Vec<PassPart>,
+    /// Of each part, also if the pass has failed: these entries are gone.
+    pub(super) removed: Vec<RemovedTotals>,
+    /// Line bytes that were read and written for it.
+    pub(super) rewritten_line_bytes: u64,
+    pub(super) result: Result<(), PassError>,
+}
+
+/// Removes the entries of the parts.
+pub(super) async fn run<R: Runtime>(
+    lanes: Lanes<R>,
+    folders: Folders,
+    parts: Vec<PassPart>,
+) -> PassEnd {
+    let removed = vec![RemovedTotals::default(); parts.len()];
+    let mut end = PassEnd { parts, removed, rewritten_line_bytes: 0, result: Ok(()) };
+    end.result = rounds(&lanes, &folders, &mut end).await;
+    end
+}
+
+async fn rounds<R: Runtime>(
+    lanes: &Lanes<R>,
+    folders: &Folders,
+    end: &mut PassEnd,
+) -> Result<(), PassError> {
+    let targets: Arc<[PurgeTarget]> = end.parts.iter().map(|part| part.target.clone()).collect();
+    for _ in 0..ROUNDS_MAX {
+        let leaving = purge(lanes, &targets, end).await?;
+        if folders.wait_until_gone(&lanes.runtime, &leaving).await? <= SHORT_WAIT {
+            break;
+        }
+    }
+    folders.remove_torn_copies(&lanes.runtime).await?;
+    match folders.quarantine(&lanes.runtime).await? {
+        Some(folder) => Err(PassError::Quarantine(folder)),
+        None => Ok(()),
+    }
+}
+
+/// Has all shards remove the entries, counts them, and gives the files that have to go.
+async fn purge<R: Runtime>(
+    lanes: &Lanes<R>,
+    targets: &Arc<[PurgeTarget]>,
+    end: &mut PassEnd,
+) -> Result<Leaving, PassError> {
+    let request = || ShardRequest::Purge(PurgeRequest { targets: Arc::clone(targets) });
+    let replies = lanes.ask_all(request).await?;
+    let mut leaving = Leaving::default();
+    let mut failure = None;
+    for (shard, reply) in replies.into_iter().enumerate() {
+        let outcome = match reply {
+            ShardReply::Purged(Ok(outcome)) => outcome,
+            ShardReply::Purged(Err(cause)) => {
+                failure.get_or_insert(PassError::Shard(shard, cause));
+                continue;
+            }
+            _ => {
+                failure.get_or_insert(PassError::Shard(shard, "it gave another answer".into()));
+                continue;
+            }
+        };
+        leaving.add(&outcome.leaving, outcome.first_log);
+        end.rewritten_line_bytes += outcome.rewritten_line_bytes;
+        for (sum, removed) in end.removed.iter_mut().zip(outcome.removed) {
+            sum.entries += removed.entries;
+            sum.line_bytes += removed.line_bytes;
+        }
+    }
+    failure.map_or(Ok(leaving), Err)
+}

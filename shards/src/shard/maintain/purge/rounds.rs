@@ -1,0 +1,168 @@
+//! The steps of a purge, from the request to the answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use logsvc_logql::engine::CompiledMatcher;
+use logsvc_runtime::mesh::ReplyTo;
+
+use super::{Purge, ROUNDS_MAX, Stage};
+use crate::compact::{MaintenanceJob, PurgeJob};
+use crate::deletion::{PurgeTarget, SelectedStream};
+use crate::index::Slot;
+use crate::manifest::SegmentName;
+use crate::messages::{PurgeOutcome, PurgeRequest, ShardReply};
+use crate::retention::ExpiryFilter;
+use crate::scope::TenantScope;
+use crate::shard::{Effect, Shard};
+
+impl Shard {
+    /// Begins to remove entries from the disk.
+    pub(in crate::shard) fn purge(
+        &mut self,
+        request: PurgeRequest,
+        reply_to: ReplyTo<ShardReply>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let refusal = if self.stop.begun {
+            Some("the shard is stopping")
+        } else if self.maintenance.purge.is_some() {
+            Some("another removal is under way")
+        } else if request.targets.len() > usize::from(u16::MAX) {
+            Some("too many requests for deletion at once")
+        } else {
+            None
+        };
+        if let Some(refusal) = refusal {
+            let reply = ShardReply::Purged(Err(refusal.into()));
+            effects.push(Effect::Reply(reply_to, reply));
+            return;
+        }
+        let mut purge = Purge::new(reply_to, request.targets);
+        // Scans hold them, or a merge under way.
+        self.maintenance.retired.segments.iter().for_each(|segment| purge.note_leaving(segment));
+        self.maintenance.purge = Some(Box::new(purge));
+        effects.push(Effect::StopLogReuse);
+    }
+
+    /// Goes on with a purge: no log file waits for its use.
+    pub(in crate::shard) fn logs_given_back(&mut self) {
+        if let Some(purge) = &mut self.maintenance.purge {
+            purge.stage = Stage::Sealing { is_frozen: false };
+        }
+    }
+
+    /// Goes on with a purge if its generation is in segments.
+    pub(in crate::shard) fn examine_if_sealed(&mut self) {
+        let Some(purge) = &self.maintenance.purge else { return };
+        if !matches!(purge.stage, Stage::Sealing { is_frozen: true }) {
+            return;
+        }
+        let streams = self.selected_by(&purge.targets);
+        if let Some(purge) = &mut self.maintenance.purge {
+            purge.select(streams);
+            purge.stage = Stage::Examining;
+            purge.later.clear();
+            self.maintenance.segments_changed();
+        }
+    }
+
+    /// The streams that a target selects and that may have entries of it in segments.
+    fn selected_by(&self, targets: &[PurgeTarget]) -> Arc<[SelectedStream]> {
+        let mut found: BTreeMap<Slot, Vec<u16>> = BTreeMap::new();
+        for (number, target) in targets.iter().enumerate() {
+            let scope = TenantScope::from(target.filter.tenant.clone());
+            let matchers: &[CompiledMatcher] = &target.filter.matchers;
+            for slot in self.select(&scope, matchers) {
+                let bounds_ns = self.streams[slot as usize].sealed_bounds_ns;
+                if bounds_ns.is_some_and(|(min_ns, max_ns)| target.overlaps(min_ns, max_ns)) {
+                    found.entry(slot).or_default().push(number as u16);
+                }
+            }
+        }
+        let stream = |(slot, targets): (Slot, Vec<u16>)| {
+            let stream = &self.streams[slot as usize];
+            SelectedStream { id: stream.id, labels: Arc::clone(&stream.labels), targets }
+        };
+        let mut streams: Vec<SelectedStream> = found.into_iter().map(stream).collect();
+        streams.sort_unstable_by_key(|stream| stream.id);
+        streams.into()
+    }
+
+    /// The next job of a purge.
+    pub(in crate::shard) fn purge_job(&mut self, now_ns: i64) -> Option<MaintenanceJob> {
+        let purge = self.maintenance.purge.as_ref()?;
+        match purge.stage {
+            Stage::Examining => {}
+            Stage::Sweeping => return Some(MaintenanceJob::Sweep),
+            Stage::GivingBack | Stage::Sealing { .. } | Stage::Done(_) => return None,
+        }
+        let attempts = |name: SegmentName| purge.attempts.get(&name).copied().unwrap_or(0);
+        let wanted = self.segments.iter().enumerate();
+        let wanted = wanted.filter(|(_, segment)| purge.wants(segment));
+        let next = wanted.min_by_key(|(index, segment)| (attempts(segment.live.name), *index));
+        let next = next.map(|(index, _)| index);
+        let Some(index) = next else { return self.end_round() };
+        let segment = Arc::clone(&self.segments[index]);
+        let retention = Arc::clone(&self.maintenance.config.retention);
+        let job = PurgeJob {
+            earlier: self.overlapping_before(&[index]),
+            targets: Arc::clone(&purge.targets),
+            streams: Arc::clone(&purge.streams),
+            own_entries: self.maintenance.totals(&segment).entries,
+            // Streams that have left it may have had hidden entries, which are still in the file.
+            must_leave: self.maintenance.is_shared(&segment) || !segment.left.is_empty(),
+            keep: Box::new(ExpiryFilter::new(retention, now_ns)),
+            throttle: Arc::clone(&self.maintenance.throttle),
+            segment,
+        };
+        let purge = self.maintenance.purge.as_mut()?;
+        purge.examined = Some(job.segment.live.name);
+        Some(MaintenanceJob::Purge(Box::new(job)))
+    }
+
+    /// All segments are examined: another round, or the last job.
+    fn end_round(&mut self) -> Option<MaintenanceJob> {
+        let purge = self.maintenance.purge.as_mut()?;
+        if purge.has_new && purge.rounds < ROUNDS_MAX {
+            purge.stage = Stage::Sealing { is_frozen: false };
+            // Sealing needs a step.
+            self.maintenance.segments_changed();
+            return None;
+        }
+        purge.stage = Stage::Sweeping;
+        Some(MaintenanceJob::Sweep)
+    }
+
+    /// Answers a purge that has ended, or has to.
+    pub(in crate::shard) fn end_purge_if_due(&mut self, effects: &mut Vec<Effect>) {
+        let is_due = |purge: &Purge| self.stop.begun || matches!(purge.stage, Stage::Done(_));
+        if !self.maintenance.purge.as_deref().is_some_and(is_due) {
+            return;
+        }
+        let Some(purge) = self.maintenance.purge.take() else { return };
+        self.narrow_bounds(&purge);
+        effects.push(Effect::AllowLogReuse);
+        let Purge { reply_to, mut failed, outcome, targets, stage, .. } = *purge;
+        let is_missed = |min_ns, max_ns| targets.iter().any(|t| t.overlaps(min_ns, max_ns));
+        for live in self.missing.iter().filter(|live| is_missed(live.min_ns, live.max_ns)) {
+            let text = format!("{}: it could not be opened at the start", live.name.file_name());
+            failed.insert(live.name, text);
+        }
+        let result = match stage {
+            Stage::Done(mut leaving) if failed.is_empty() => {
+                leaving.extend(outcome.leaving);
+                leaving.sort_unstable();
+                leaving.dedup();
+                Ok(PurgeOutcome { leaving, ..outcome })
+            }
+            Stage::Done(_) => {
+                let reasons: Vec<String> = failed.into_values().collect();
+                Err(format!("entries may be left in damaged segments: {}", reasons.join("; ")))
+            }
+            _ => Err("the shard is stopping".to_owned()),
+        };
+        let reply = ShardReply::Purged(result.map_err(Arc::from));
+        effects.push(Effect::Reply(reply_to, reply));
+    }
+}
