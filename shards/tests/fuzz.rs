@@ -4,6 +4,8 @@ use logsvc_fuzz_bodies::segment::random_batch;
 use logsvc_fuzz_bodies::shards as fuzz;
 use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_segment::batch::sections;
+use logsvc_shards::deletion::format::{decode, encode};
+use logsvc_shards::deletion::{DeleteId, DeleteRequest, DeleteState};
 use logsvc_shards::wal::format::{
     FileHeader, FrameHeader, Layout, Previous, WalName, records, write_batch, write_definition,
 };
@@ -21,6 +23,29 @@ fn random_payload(rng: &mut Rng) -> Vec<u8> {
         }
     }
     payload
+}
+
+fn random_requests(rng: &mut Rng) -> Vec<u8> {
+    let requests: Vec<_> = (0..rng.below(4))
+        .map(|id| DeleteRequest {
+            id: DeleteId(id as u32),
+            tenant: TenantId::new("acme").unwrap(),
+            query: r#"{app="x"} |= "secret""#.to_owned(),
+            start_ns: rng.next_u64() as i64 >> 2,
+            end_ns: i64::MAX >> rng.below(2),
+            created_ms: rng.next_u64() as i64,
+            part_ns: rng.one_in(2).then(|| 1 + rng.below(1 << 60) as i64),
+            state: match rng.below(2) {
+                0 => DeleteState::Pending { parts_done: 0 },
+                _ => DeleteState::Processed { at_ms: rng.next_u64() as i64 },
+            },
+            removed_entries: rng.next_u64(),
+            removed_line_bytes: rng.next_u64(),
+        })
+        .collect();
+    let bytes = encode(requests.iter()).unwrap();
+    assert_eq!(decode(&bytes).unwrap(), requests);
+    bytes
 }
 
 #[test]
@@ -41,6 +66,11 @@ fn decoders_keep_their_word_on_damaged_and_random_bytes() {
         let random: Vec<u8> = (0..rng.below(200)).map(|_| rng.next_u64() as u8).collect();
         fuzz::batch_sections(&random);
         fuzz::wal_records(&random);
+        fuzz::delete_requests(&random);
+        let mut requests = random_requests(&mut rng);
+        fuzz::delete_requests(&requests);
+        rng.damage(&mut requests);
+        fuzz::delete_requests(&requests);
     }
 }
 

@@ -10,6 +10,7 @@ use logsvc_logql::engine::{Plan, QueryParams, QueryTime};
 use logsvc_logql::syntax::{self, ast::Expr};
 use logsvc_runtime::sim::Simulation;
 use logsvc_runtime::{Account, CoreId, Runtime};
+use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::scan::{LeafReply, LeafRequest, ScanError};
 use logsvc_shards::shard::SealPolicy;
@@ -69,6 +70,7 @@ fn ask(cluster: &Cluster<'_>, ledger: &Ledger, query: &str) -> (Answer, Cancella
     let request = LeafRequest {
         tenants: ledger.streams[0].tenant.clone().into(),
         plan: Arc::new(plan.leaves()[0].clone()),
+        deletions: DeletionVersion::NONE,
         cancellation: cancellation.clone(),
         account: Account::alone(1 << 30),
     };

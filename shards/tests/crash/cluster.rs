@@ -17,6 +17,7 @@ use logsvc_runtime::sim::{Node, SimRuntime, Simulation};
 use logsvc_runtime::{Account, Budget, CoreId, Latch, Runtime};
 use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::compact::CompactionPolicy;
+use logsvc_shards::deletion::{DeleteFilters, DeletionVersion};
 use logsvc_shards::host::{self, HostConfig};
 use logsvc_shards::messages::{
     AppendError, AppendOutcome, AppendRequest, ShardReply, ShardRequest, ShardStatus,
@@ -70,6 +71,8 @@ pub(crate) struct Upkeep {
     pub(crate) retention: Arc<RetentionPolicy>,
     /// Memory for decoded blocks.
     pub(crate) cache_max_bytes: u64,
+    /// The requests for deletion that the start knows.
+    pub(crate) deletions: DeleteFilters,
 }
 
 /// Room for all that most tests store.
@@ -83,6 +86,7 @@ impl From<SealPolicy> for Upkeep {
             compaction: CompactionPolicy::OFF,
             retention: Arc::default(),
             cache_max_bytes: CACHE_MAX_BYTES,
+            deletions: Arc::from([]),
         }
     }
 }
@@ -152,6 +156,7 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
             },
             tails: Budget::new("tails", 1 << 20),
             changes: boot.changes.clone(),
+            deletions: [&*boot.upkeep.deletions, &*plan.deletions.filters].concat().into(),
         };
         match host::start(&runtime, &plan, config, inbox).await {
             Ok(_) => runs = true,
@@ -304,6 +309,7 @@ impl<'s> Cluster<'s> {
         let leaf = LeafRequest {
             tenants: tenant.clone().into(),
             plan: Arc::new(plan.leaves()[0].clone()),
+            deletions: DeletionVersion::NONE,
             cancellation: Cancellation::default(),
             account: Account::alone(1 << 30),
         };

@@ -14,6 +14,7 @@ use logsvc_runtime::sim::Simulation;
 use logsvc_runtime::{Account, CoreId, Runtime};
 use logsvc_segment::batch::BatchBuilder;
 use logsvc_shards::compact::CompactionPolicy;
+use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::messages::{
     AppendRequest, MaintenanceStatus, ShardReply, ShardRequest, StreamSelection,
 };
@@ -24,9 +25,7 @@ use logsvc_shards::types::{Cancellation, TimeRange};
 use logsvc_shards::wal::writer::WalConfig;
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
-use crate::cluster::{
-    CACHE_MAX_BYTES, Cluster, SEGMENTS_DIR, Upkeep, append_outcome, call, send_append, sleep,
-};
+use crate::cluster::{Cluster, SEGMENTS_DIR, Upkeep, append_outcome, call, send_append, sleep};
 use crate::ledger::Ledger;
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -49,7 +48,7 @@ pub(crate) fn eager() -> CompactionPolicy {
 
 pub(crate) fn upkeep(compaction: CompactionPolicy, retention: RetentionPolicy) -> Upkeep {
     let (seal, retention) = (SealPolicy::ON_REQUEST, Arc::new(retention));
-    Upkeep { seal, compaction, retention, cache_max_bytes: CACHE_MAX_BYTES }
+    Upkeep { compaction, retention, ..seal.into() }
 }
 
 pub(crate) type Line = (i64, String, Option<u64>);
@@ -103,6 +102,7 @@ pub(crate) fn ask(
             let request = LeafRequest {
                 tenants: tenant.clone().into(),
                 plan: Arc::new(leaf.clone()),
+                deletions: DeletionVersion::NONE,
                 cancellation: Cancellation::default(),
                 account: Account::alone(1 << 30),
             };
@@ -207,7 +207,7 @@ pub(crate) fn file_count(simulation: &Simulation) -> usize {
 }
 
 /// Names of the streams that the index knows in a range.
-fn indexed(cluster: &Cluster<'_>, tenant: &TenantId, range: TimeRange) -> Vec<String> {
+pub(crate) fn indexed(cluster: &Cluster<'_>, tenant: &TenantId, range: TimeRange) -> Vec<String> {
     let selection = StreamSelection {
         tenants: tenant.clone().into(),
         matcher_groups: Arc::from(Vec::<Vec<CompiledMatcher>>::new()),
@@ -306,6 +306,7 @@ fn a_scan_keeps_the_segments_that_it_began_with() {
         let leaf = LeafRequest {
             tenants: tenant.clone().into(),
             plan: Arc::new(plan.leaves()[0].clone()),
+            deletions: DeletionVersion::NONE,
             cancellation: Cancellation::default(),
             account: Account::alone(1 << 30),
         };

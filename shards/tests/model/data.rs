@@ -35,6 +35,11 @@ impl Source {
         Source { rng, now_ns: START_NS, next_number: 0, pace_ns, long_one_in, has_bursts }
     }
 
+    /// Lets streams get so much at once that blocks are stored as templates.
+    pub(crate) fn burst(&mut self) {
+        self.has_bursts = true;
+    }
+
     /// Streams of one to three tenants: a few, or many small ones.
     pub(crate) fn model(&mut self) -> Model {
         let mut model = Model::default();

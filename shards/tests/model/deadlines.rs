@@ -13,6 +13,7 @@ use logsvc_logql::syntax;
 use logsvc_proto::TenantId;
 use logsvc_runtime::sim::Simulation;
 use logsvc_runtime::{Account, CoreId, Runtime};
+use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::scan::LeafRequest;
 use logsvc_shards::shard::SealPolicy;
@@ -139,6 +140,7 @@ fn time_of(cluster: &Cluster<'_>, tenant: &TenantId, text: &str) -> Duration {
     let leaf = LeafRequest {
         tenants: tenant.clone().into(),
         plan: Arc::new(plan.leaves()[0].clone()),
+        deletions: DeletionVersion::NONE,
         cancellation: Cancellation::default(),
         account: Account::alone(64 << 20),
     };

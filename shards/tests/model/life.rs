@@ -4,6 +4,7 @@
 //! `LOGSVC_SEED` replays one seed, `LOGSVC_SEEDS` sets their number.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use logsvc_logql::engine::testing::{TestEntry, TestStore};
@@ -13,7 +14,9 @@ use logsvc_runtime::mesh::PendingReply;
 use logsvc_runtime::sim::{DiskOperation, FaultRates, Simulation};
 use logsvc_segment::batch::BatchBuilder;
 use logsvc_shards::compact::{CompactionPolicy, DraftPolicy};
+use logsvc_shards::deletion::DeleteFilters;
 use logsvc_shards::messages::{AppendError, AppendRequest, ShardReply, ShardRequest};
+use logsvc_shards::retention::RetentionPolicy;
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::wal::SyncPolicy;
 use logsvc_shards::wal::writer::WalConfig;
@@ -40,6 +43,10 @@ pub(crate) struct Life<'s> {
     stores: BTreeMap<TenantId, TestStore>,
     /// Whether segments are merged.
     pub(crate) merges: bool,
+    /// The requests for deletion that the next start knows.
+    pub(crate) deletions: DeleteFilters,
+    /// When entries expire.
+    pub(crate) retention: Arc<RetentionPolicy>,
     tally: Tally,
     refused_pushes: u64,
     sealed: u64,
@@ -59,6 +66,8 @@ impl<'s> Life<'s> {
             model,
             stores: BTreeMap::new(),
             merges: true,
+            deletions: Arc::from([]),
+            retention: Arc::default(),
             tally: Tally::default(),
             refused_pushes: 0,
             sealed: 0,
@@ -70,6 +79,11 @@ impl<'s> Life<'s> {
     /// How many numbers went into lines.
     pub(crate) fn numbers(&self) -> u64 {
         self.source.numbers()
+    }
+
+    /// Streams get much at once from now on.
+    pub(crate) fn burst(&mut self) {
+        self.source.burst();
     }
 
     fn wal(&mut self) -> WalConfig {
@@ -91,7 +105,9 @@ impl<'s> Life<'s> {
     }
 
     fn upkeep(&mut self) -> Upkeep {
-        let upkeep = Upkeep::from(self.seal());
+        let deletions = Arc::clone(&self.deletions);
+        let retention = Arc::clone(&self.retention);
+        let upkeep = Upkeep { deletions, retention, ..self.seal().into() };
         let rng = &mut self.rng;
         if rng.one_in(4) || !self.merges {
             return upkeep;
@@ -285,8 +301,8 @@ impl<'s> Life<'s> {
         }
     }
 
-    /// Works on a disk that fails, and makes it good again.
-    fn trouble(&mut self, cluster: &Cluster<'_>) {
+    /// Lets the disk be full, or fail.
+    pub(crate) fn hurt_disk(&mut self) {
         let disk = self.simulation.disk();
         let rng = &mut self.rng;
         match rng.below(4) {
@@ -311,6 +327,18 @@ impl<'s> Life<'s> {
                 disk.fail_next(*rng.pick(&operations), folder, rng.between(1, 4));
             }
         }
+    }
+
+    /// Makes the disk good again.
+    pub(crate) fn heal_disk(&self) {
+        let disk = self.simulation.disk();
+        disk.clear_faults();
+        disk.set_capacity_bytes(FULL);
+    }
+
+    /// Works on a disk that fails, and makes it good again.
+    fn trouble(&mut self, cluster: &Cluster<'_>) {
+        self.hurt_disk();
         for _ in 0..self.rng.between(1, 6) {
             match self.rng.below(4) {
                 0 => {
@@ -323,21 +351,24 @@ impl<'s> Life<'s> {
                 }
             }
         }
-        disk.clear_faults();
-        disk.set_capacity_bytes(FULL);
+        self.heal_disk();
         if self.rng.one_in(2) {
-            // Everything must go again without a restart.
-            let mut tries = 0;
-            while !self.push(cluster) {
-                tries += 1;
-                assert!(tries < 40, "pushes are refused for good");
-                self.simulation.run_for(Duration::from_millis(100));
-            }
-            while !self.flush(cluster, true) {
-                tries += 1;
-                assert!(tries < 80, "nothing can be sealed any more");
-                self.simulation.run_for(Duration::from_millis(500));
-            }
+            self.recover(cluster);
+        }
+    }
+
+    /// Everything must go again on a good disk without a restart.
+    pub(crate) fn recover(&mut self, cluster: &Cluster<'_>) {
+        let mut tries = 0;
+        while !self.push(cluster) {
+            tries += 1;
+            assert!(tries < 40, "pushes are refused for good");
+            self.simulation.run_for(Duration::from_millis(100));
+        }
+        while !self.flush(cluster, true) {
+            tries += 1;
+            assert!(tries < 80, "nothing can be sealed any more");
+            self.simulation.run_for(Duration::from_millis(500));
         }
     }
 
@@ -374,7 +405,8 @@ impl<'s> Life<'s> {
         self.end(cluster, had_trouble);
     }
 
-    fn end(&mut self, cluster: Cluster<'_>, had_trouble: bool) {
+    /// Stops the node, or kills it in the middle of pushes and sealing.
+    pub(crate) fn end(&mut self, cluster: Cluster<'_>, had_trouble: bool) {
         let end = self.rng.below(4);
         if end == 0 {
             let stopped = cluster.stop();
@@ -384,7 +416,6 @@ impl<'s> Life<'s> {
             }
             return;
         }
-        // In the middle of pushes and sealing.
         if self.rng.one_in(2) {
             self.flush(&cluster, false);
         }

@@ -9,10 +9,14 @@ mod cluster;
 mod damage;
 mod data;
 mod deadlines;
+mod deletions;
 mod faults;
 mod life;
 mod naive;
 mod newest;
 mod queries;
+#[path = "../crash/removal.rs"]
+mod removal;
+mod removed;
 mod reuse;
 mod times;

@@ -10,6 +10,7 @@ use logsvc_logql::engine::{
 use logsvc_logql::syntax;
 use logsvc_proto::{Labels, TenantId};
 use logsvc_runtime::{Account, CoreId};
+use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::messages::{ShardReply, ShardRequest, StreamSelection};
 use logsvc_shards::scan::LeafRequest;
 use logsvc_shards::types::{Cancellation, ScanStats, TimeRange};
@@ -58,11 +59,22 @@ impl Answer {
     }
 }
 
-/// The answer of a node, and its cost.
+/// The answer of a node from which nothing is hidden, and its cost.
 pub(crate) fn ask(
     cluster: &Cluster<'_>,
     tenant: &TenantId,
     query: &Query,
+) -> (Result<QueryResult, EvalError>, ScanStats) {
+    ask_at(cluster, tenant, query, DeletionVersion::NONE)
+}
+
+/// The answer of a node from which the requests for deletion of a version hide entries, and its
+/// cost.
+pub(crate) fn ask_at(
+    cluster: &Cluster<'_>,
+    tenant: &TenantId,
+    query: &Query,
+    deletions: DeletionVersion,
 ) -> (Result<QueryResult, EvalError>, ScanStats) {
     let expr = syntax::parse(&query.text).unwrap_or_else(|error| panic!("{query:?}: {error}"));
     let plan = Plan::new(&expr, &query.params);
@@ -73,6 +85,7 @@ pub(crate) fn ask(
         let leaf = LeafRequest {
             tenants: tenant.clone().into(),
             plan: Arc::new(leaf.clone()),
+            deletions,
             cancellation: Cancellation::default(),
             account: Account::alone(1 << 30),
         };
@@ -166,7 +179,8 @@ const SELECTORS: [&str; 9] = [
     r#"{app="nobody"}"#,
 ];
 
-const PARSED: [&str; 14] = [
+const PARSED: [&str; 15] = [
+    r#"| env = "prod""#,
     "| json",
     "| logfmt",
     "| json | status >= 404",
@@ -237,7 +251,7 @@ impl QueryWriter<'_> {
         }
     }
 
-    fn log(&mut self) -> String {
+    pub(crate) fn log(&mut self) -> String {
         let mut query = self.pick(&SELECTORS).to_owned();
         for _ in 0..self.rng.below(3) {
             let stage = match self.rng.below(6) {
@@ -360,6 +374,17 @@ pub(crate) fn compare_labels(
     model: &Model,
     writer: &mut QueryWriter<'_>,
 ) {
+    compare_some_labels(cluster, tenant, model, writer, true);
+}
+
+/// The same. If the times of streams need not be exact, any stream may be there.
+pub(crate) fn compare_some_labels(
+    cluster: &Cluster<'_>,
+    tenant: &TenantId,
+    model: &Model,
+    writer: &mut QueryWriter<'_>,
+    are_exact: bool,
+) {
     let selection = selection(writer, tenant);
     let range = selection.range;
     let (mut must, mut may) = (BTreeSet::new(), BTreeSet::new());
@@ -369,7 +394,7 @@ pub(crate) fn compare_labels(
         if times().any(|ts| range.start_ns <= ts && ts < range.end_ns) {
             must.insert(text.clone());
         }
-        if stream.bounds_ns().is_some_and(|bounds| range.overlaps(bounds)) {
+        if !are_exact || stream.bounds_ns().is_some_and(|bounds| range.overlaps(bounds)) {
             may.insert(text);
         }
     }
