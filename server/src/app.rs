@@ -8,7 +8,8 @@
 //! 2. Every core replays its part of the log and starts its shard. When all have,
 //!    the node is ready.
 //! 3. On the stop signal every core stops accepting and finishes the requests under
-//!    way. When all have, no request can reach a shard.
+//!    way. When all have, no request can reach a shard. Then the keeper of the requests for
+//!    deletion ends, which core 0 runs and which asks the shards on its own.
 //! 4. Every core stops its shard, which commits and syncs its entries. When all
 //!    have, the cores return and the process ends.
 //!
@@ -23,7 +24,9 @@ use logsvc_http::ConnectionLimit;
 use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions};
 use logsvc_runtime::{LEAVING_INTERVAL, LEAVING_PATIENCE, Latch, Runtime, lock_holder_is_leaving};
 use logsvc_shards::compact::CompactionPolicy;
+use logsvc_shards::deletion::{DeletionReply, DeletionRequest};
 use logsvc_shards::host::{self, HostConfig};
+use logsvc_shards::keeper::{Keeper, KeeperConfig, KeeperLinks};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::node::{Node, NodeError, NodePlan, OpenOptions, open_node_with};
 use logsvc_shards::scan::ScanConfig;
@@ -31,8 +34,8 @@ use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::wal::writer::WalConfig;
 
 use crate::banner;
-use crate::config::{Config, LimitsOfTenants, TlsAcceptor, retention};
-use crate::front::{self, Front, Shared, was_prepared};
+use crate::config::{Config, DeletionMode, LimitsOfTenants, TlsAcceptor, retention};
+use crate::front::{self, Front, Lanes, Shared, was_prepared};
 use crate::listen;
 use crate::metrics::NodeMetrics;
 use crate::node::{Barrier, NodeState};
@@ -44,6 +47,12 @@ const INFLIGHT_PER_CORE: usize = 4096;
 
 /// Requests that wait in one lane between two cores.
 const REQUEST_LANE_MESSAGES: usize = 1024;
+
+/// Requests that wait in front of the keeper of the requests for deletion.
+const KEEPER_LANE_MESSAGES: usize = 256;
+
+/// How often the keeper looks at the modes of tenants, which may change while the node runs.
+const KEEPER_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Bytes that a merge holds in directories for each run: where every run is of another
 /// stream, its row in an input and its row in the output.
@@ -60,6 +69,7 @@ pub(crate) struct Boot {
     shared: Shared,
     start: Arc<Start>,
     mesh: Mesh<ShardRequest, ShardReply>,
+    keeper_mesh: Mesh<DeletionRequest, DeletionReply>,
 }
 
 /// Where cores wait for each other, besides [`NodeState::recovered`].
@@ -68,6 +78,8 @@ struct Start {
     plan: OnceLock<Option<NodePlan>>,
     plan_known: Latch,
     drained: Barrier,
+    /// Nobody asks a shard for deletions any more.
+    keeper_ended: Latch,
     stopped: Barrier,
 }
 
@@ -85,6 +97,10 @@ impl Boot {
             request_lane_messages: REQUEST_LANE_MESSAGES,
             inflight_per_core: INFLIGHT_PER_CORE,
         };
+        let keeper_options = MeshOptions {
+            request_lane_messages: KEEPER_LANE_MESSAGES,
+            inflight_per_core: KEEPER_LANE_MESSAGES,
+        };
         let metrics = NodeMetrics::new(cores, front::METRIC_NAMES);
         let node = NodeState::new(config, limits, tls, connections, stop, metrics);
         Boot {
@@ -94,9 +110,11 @@ impl Boot {
                 plan: OnceLock::new(),
                 plan_known: Latch::new(),
                 drained: Barrier::new(cores),
+                keeper_ended: Latch::new(),
                 stopped: Barrier::new(cores),
             }),
             mesh: Mesh::new(cores, mesh_options),
+            keeper_mesh: Mesh::new(cores, keeper_options),
         }
     }
 }
@@ -105,10 +123,13 @@ impl Boot {
 pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
     let (caller, inbox) = boot.mesh.attach(runtime.core());
     drop(runtime.spawn(caller.pump_replies()));
+    let (keeper_caller, keeper_inbox) = boot.keeper_mesh.attach(runtime.core());
+    drop(runtime.spawn(keeper_caller.pump_replies()));
     let (core, node) = (runtime.core(), Arc::clone(&boot.node));
     let services = &node.services;
     services.set_some(core, &Component::FRONT, State::Starting);
-    let front = Front::new(runtime.clone(), Arc::clone(&node), boot.shared.clone(), caller.clone());
+    let lanes = Lanes { shards: caller.clone(), keeper: keeper_caller };
+    let front = Front::new(runtime.clone(), Arc::clone(&node), boot.shared.clone(), lanes);
     let serving = listen::start(&runtime, &node, &front);
 
     // Held until the end: it keeps other processes off the data folder.
@@ -122,8 +143,13 @@ pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
         services.set_some(core, &Component::FRONT, State::Running);
     }
     node.recovered.arrive();
+    let keeper_stop = Latch::new();
+    let mut keeping = None;
     if runtime.core().0 == 0 {
         node.recovered.wait().await;
+        if let Some(keeper) = keeper(&runtime, &boot, &caller) {
+            keeping = Some(runtime.spawn(keeper.run(keeper_inbox, keeper_stop.clone())));
+        }
         if !node.config.runtime_files.is_empty() {
             drop(runtime.spawn(reload::run(runtime.clone(), Arc::clone(&node), caller.clone())));
         }
@@ -144,6 +170,14 @@ pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
     services.set_some(core, &Component::FRONT, State::Terminated);
     boot.start.drained.arrive();
     boot.start.drained.wait().await;
+    if runtime.core().0 == 0 {
+        keeper_stop.trigger();
+        if let Some(keeping) = keeping {
+            keeping.await;
+        }
+        boot.start.keeper_ended.trigger();
+    }
+    boot.start.keeper_ended.wait().await;
     if shard_runs {
         stop_shard(&runtime, &node, &caller).await;
     }
@@ -153,6 +187,33 @@ pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
         node.services.set_whole(Component::Store, State::Terminated);
     }
     drop(folder);
+}
+
+/// The keeper of the requests for deletion, if all shards have started.
+fn keeper<R: Runtime>(
+    runtime: &R,
+    boot: &Boot,
+    caller: &Caller<ShardRequest, ShardReply>,
+) -> Option<Keeper<R>> {
+    let node = &boot.node;
+    let plan = boot.start.plan.get()?.as_ref().filter(|_| node.failure().is_none())?;
+    let limits = Arc::clone(&node.limits);
+    let config = KeeperConfig {
+        cancel_period: node.config.delete_cancel_period,
+        batch_size: node.config.delete_batch_size,
+        check_interval: KEEPER_CHECK_INTERVAL,
+        is_removing: node.config.retention_enabled,
+        removes: Box::new(move |tenant| {
+            limits.current().of(tenant).deletion_mode == DeletionMode::FilterAndDelete
+        }),
+    };
+    let links = KeeperLinks {
+        shards: caller.clone(),
+        changes: node.changes.clone(),
+        deletions: node.deletions.clone(),
+        memory: node.budgets.streams.clone(),
+    };
+    Some(Keeper::new(runtime.clone(), plan, links, config))
 }
 
 /// Opens the data folder. Waits for a process that holds it and is going.
@@ -250,6 +311,7 @@ async fn start_shard<R: Runtime>(
         ),
         tails: node.budgets.tails.clone(),
         changes: node.changes.clone(),
+        deletions: Arc::clone(&plan.deletions.filters),
     };
     let begun = runtime.now();
     match host::start(runtime, plan, config, inbox).await {

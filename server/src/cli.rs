@@ -37,8 +37,15 @@ pub(crate) struct Cli {
 pub(crate) enum Tool {
     /// Verify the store in a data folder.
     Check(PathBuf),
-    /// Print what a segment holds.
+    /// Print what a segment or the record of delete requests holds.
     Inspect(PathBuf),
+    /// Tell which files of a folder hold a text.
+    Find {
+        /// The text, as bytes.
+        text: OsString,
+        /// A folder, or one file.
+        path: PathBuf,
+    },
 }
 
 const CONFIG_FILE: &str = "config.file";
@@ -51,6 +58,7 @@ const CHECK: &str = "check";
 const INSPECT: &str = "inspect";
 const DATA_DIR: &str = "data-dir";
 const SEGMENT: &str = "segment";
+const FIND: &str = "find";
 
 const ABOUT: &str = "A log store that speaks the HTTP interface and the query language of Loki.\n\n\
     Without any flag it listens on port 3100 and keeps its data in ./data.";
@@ -72,7 +80,14 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, clap::E
             let default = || Config::default().data_dir;
             Some(Tool::Check(matches.remove_one(DATA_DIR).unwrap_or_else(default)))
         }
-        Some((_, mut matches)) => matches.remove_one(SEGMENT).map(Tool::Inspect),
+        Some((_, mut matches)) => {
+            let path: Option<PathBuf> = matches.remove_one(SEGMENT);
+            let text: Option<OsString> = matches.remove_one(FIND);
+            path.map(|path| match text {
+                Some(text) => Tool::Find { text, path },
+                None => Tool::Inspect(path),
+            })
+        }
         None => None,
     };
     Ok(Cli {
@@ -183,8 +198,23 @@ fn inspect_command() -> Command {
         .value_name("FILE")
         .required(true)
         .value_parser(clap::value_parser!(PathBuf))
-        .help("A .seg file");
-    Command::new(INSPECT).about("Print what a segment holds").arg(segment)
+        .help("A .seg file, or deletes/REQUESTS; with --find a data folder or any file");
+    let find = Arg::new(FIND)
+        .long(FIND)
+        .value_name("TEXT")
+        .value_parser(clap::value_parser!(OsString))
+        .help(
+            "Print which files hold the text, in lines, metadata, labels or bytes, and how often",
+        );
+    Command::new(INSPECT)
+        .about("Print what a segment or the record of delete requests holds, or find a text")
+        .after_help(
+            "--find decodes every segment, changes nothing, and may run beside the server. It \
+             exits with 0 if no file holds the text, the record of delete requests apart, 1 if one \
+             does, 2 if it cannot tell.",
+        )
+        .arg(find)
+        .arg(segment)
 }
 
 /// One flag for each row of the table.
@@ -304,7 +334,16 @@ mod tests {
             assert_eq!(tool(line), Some(Tool::Check(PathBuf::from("/x"))), "{line}");
         }
         assert_eq!(tool("inspect a.seg"), Some(Tool::Inspect(PathBuf::from("a.seg"))));
-        for line in ["inspect", "check x", "--cores=1 check", "check --cores=1", "inspect a b"] {
+        let (text, path) = (OsString::from("x"), PathBuf::from("data"));
+        assert_eq!(tool("inspect --find x data"), Some(Tool::Find { text, path }));
+        for line in [
+            "inspect",
+            "inspect --find x",
+            "check x",
+            "--cores=1 check",
+            "check --cores=1",
+            "inspect a b",
+        ] {
             assert!(parse_line(line).is_err(), "{line}");
         }
     }

@@ -3,6 +3,7 @@
 //! Every core writes to its own slot only, with relaxed atomics, so counting
 //! costs no cache line that another core writes; a scrape adds the slots up.
 
+mod deletions;
 mod exposition;
 mod histogram;
 mod lags;
@@ -22,6 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use logsvc_runtime::{Budget, CoreId};
+use logsvc_shards::deletion::DeletionStatus;
 use logsvc_shards::messages::ShardStatus;
 
 use crate::config::Choice;
@@ -100,6 +102,10 @@ pub(crate) struct Gauges<'a> {
     pub(crate) lane_depths: &'a [usize],
     /// Numbers of each shard.
     pub(crate) shards: &'a [ShardStatus],
+    /// Numbers of the requests for deletion; `None` if their keeper does not run.
+    pub(crate) deletions: Option<&'a DeletionStatus>,
+    /// The time of the scrape, in ns since the Unix epoch.
+    pub(crate) now_ns: i64,
     /// Name of the runtime and its driver.
     pub(crate) driver: &'a str,
     /// The files with the limits of tenants, and their hash; `None` if there are none.
@@ -188,6 +194,7 @@ impl NodeMetrics {
             reloads::expose(reloads, sha256, &mut out);
         }
         expose_compactor(&mut out, gauges);
+        deletions::expose(gauges.deletions, gauges.now_ns, &mut out);
         out.into_text()
     }
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use logsvc_http::ConnectionLimit;
 use logsvc_runtime::{Budget, Latch};
 use logsvc_shards::changes::NodeChanges;
+use logsvc_shards::deletion::NodeDeletions;
 
 use crate::config::{Config, LimitsOfTenants, TenantLimits, TlsAcceptor};
 use crate::metrics::{NodeMetrics, Reloads};
@@ -109,6 +110,8 @@ pub(crate) struct NodeState {
     pub(crate) services: Services,
     /// Changes of the shards, for the cache of answers.
     pub(crate) changes: NodeChanges,
+    /// The version of the requests for deletion that is in force.
+    pub(crate) deletions: NodeDeletions,
     /// Passed when every shard has replayed its log.
     pub(crate) recovered: Barrier,
     /// How long the slowest of them took, in us.
@@ -137,6 +140,7 @@ impl NodeState {
             reloads: Reloads::default(),
             services: Services::new(cores),
             changes: NodeChanges::new(cores),
+            deletions: NodeDeletions::default(),
             recovered: Barrier::new(cores),
             replay_us: AtomicU64::new(0),
             prepared: AtomicBool::new(false),

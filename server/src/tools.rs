@@ -1,16 +1,21 @@
-//! Tools of the binary besides serving: it verifies a stopped store and prints segments.
+//! Tools of the binary besides serving: it verifies a stopped store, prints files, and finds texts.
 //!
 //! `check` exits with 0 if nothing is damaged, 1 if something is, and 2 if it cannot tell, be it of
 //! some files that another version has written. `inspect` exits with 0 or, if the file is damaged
-//! or cannot be read, 1. Findings go to standard output, one line each.
+//! or cannot be read, 1. `inspect --find` exits with 0 if no file holds the text, the record of
+//! delete requests apart, 1 if one does, and 2 if it cannot tell. Findings go to standard output,
+//! one line each.
 
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use logsvc_runtime::LaunchOptions;
 use logsvc_runtime::monoio_backend::{MonoioDriver, MonoioRuntime, launch};
-use logsvc_shards::check::{CheckError, CheckReport, check_store, inspect_segment};
+use logsvc_shards::check::{
+    CheckError, CheckReport, FindReport, check_store, find_text, inspect_file,
+};
 
 use crate::cli::Tool;
 
@@ -24,6 +29,17 @@ pub(crate) fn run(tool: &Tool) -> ExitCode {
                 async move { check_store(&runtime, &data_dir).await }
             })
             .and_then(report)
+        }
+        Tool::Find { text, path } => {
+            let (text, path) = (text.clone().into_encoded_bytes(), path.clone());
+            on_one_core(move |runtime| {
+                let (text, path) = (text.clone(), path.clone());
+                async move { find(&runtime, &path, &text).await.map_err(|error| error.to_string()) }
+            })
+            .and_then(|found| match found {
+                Ok(report) => tell_found(&report),
+                Err(text) => Err(io::Error::other(text)),
+            })
         }
         Tool::Inspect(path) => {
             // Its folder, and the one above, are looked for by its path.
@@ -68,20 +84,64 @@ where
     output.ok_or_else(|| io::Error::other("the core ended without a result"))
 }
 
-async fn inspect(runtime: &MonoioRuntime, path: &std::path::Path) -> io::Result<()> {
-    let mut out = BufWriter::new(io::stdout());
-    let mut written = Ok(());
-    let print = |line: String| {
-        if written.is_ok() {
-            written = writeln!(out, "{line}");
-        }
-    };
-    inspect_segment(runtime, path, print).await?;
-    // A reader such as `head` that has seen enough is no failure.
-    match written.and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
-        _ => Ok(()),
+/// Standard output, for lines. A reader such as `head` that has seen enough is no failure.
+struct Lines {
+    out: BufWriter<io::Stdout>,
+    written: io::Result<()>,
+}
+
+impl Lines {
+    fn new() -> Lines {
+        Lines { out: BufWriter::new(io::stdout()), written: Ok(()) }
     }
+
+    fn print(&mut self, line: &str) {
+        if self.written.is_ok() {
+            self.written = writeln!(self.out, "{line}");
+        }
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        match self.written.and_then(|()| self.out.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+async fn inspect(runtime: &MonoioRuntime, path: &Path) -> io::Result<()> {
+    let mut lines = Lines::new();
+    inspect_file(runtime, path, |line| lines.print(&line)).await?;
+    lines.finish()
+}
+
+async fn find(runtime: &MonoioRuntime, path: &Path, text: &[u8]) -> io::Result<FindReport> {
+    let mut lines = Lines::new();
+    let report = find_text(runtime, path, text, |line| lines.print(&line)).await?;
+    lines.finish()?;
+    Ok(report)
+}
+
+fn tell_found(report: &FindReport) -> io::Result<ExitCode> {
+    let mut lines = Lines::new();
+    let FindReport { files, read_bytes, found, found_in_requests, unread } = report;
+    lines.print(&format!("{files} files with {read_bytes} bytes searched"));
+    if *found_in_requests > 0 {
+        lines.print(&format!("in the record of delete requests: {found_in_requests} times"));
+    }
+    if *unread > 0 {
+        lines.print(&format!("files that could not be searched whole: {unread}"));
+    }
+    lines.print(&match found {
+        0 => "in no other file that was searched".to_owned(),
+        _ => format!("found: {found} times"),
+    });
+    lines.finish()?;
+    Ok(match (found, unread) {
+        (0, 0) => ExitCode::SUCCESS,
+        (0, _) => ExitCode::from(2),
+        _ => ExitCode::FAILURE,
+    })
 }
 
 fn report(checked: Result<CheckReport, CheckError>) -> io::Result<ExitCode> {
@@ -108,6 +168,13 @@ fn report(checked: Result<CheckReport, CheckError>) -> io::Result<ExitCode> {
             "{} of the segments do not count for all of their streams any more: {} have left \
              them, with {} entries",
             report.left_segments, report.left_streams, report.left_entries
+        )?;
+    }
+    if report.pending_requests + report.processed_requests > 0 {
+        writeln!(
+            out,
+            "{} delete requests are pending, {} are processed",
+            report.pending_requests, report.processed_requests
         )?;
     }
     let (damaged, unknown) = (report.damaged_places(), report.unknown_files());

@@ -87,6 +87,7 @@ pub(super) fn check(config: &Config, errors: &mut Vec<String>) {
         config.push_decompressed_max_bytes > 0,
         "distributor.max_decompressed_size: must be more than 0",
     );
+    need(config.delete_batch_size > 0, "compactor.delete_batch_size: must be more than 0");
     need(config.retention_max_disk_percent <= 100, "retention.max_disk_percent: at most 100");
     need(config.form_body_max_bytes > 0, "frontend.max_body_size: must be more than 0");
     config.tls.check(errors);

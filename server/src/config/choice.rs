@@ -10,6 +10,11 @@ pub(crate) trait Choice {
     fn word(&self) -> &'static str;
     /// Sets a word; false if it is none of them.
     fn choose(&mut self, word: &str) -> bool;
+
+    /// Why a word cannot be set.
+    fn fault(&self, word: &str) -> String {
+        format!("{word:?} is none of: {}", self.words().replace('|', ", "))
+    }
 }
 
 /// Gives the variants of an enum their words.

@@ -12,6 +12,7 @@ use logsvc_proto::time::{
 use logsvc_shards::wal::SyncPolicy;
 
 use super::BlockedQueries;
+use super::DeletionMode;
 use super::OtlpConfig;
 use super::StreamRetention;
 use super::choice::Choice;
@@ -58,6 +59,8 @@ pub(crate) enum Field<'c> {
     Blocked(&'c mut BlockedQueries),
     /// A time in ns since the Unix epoch, or none.
     Time(&'c mut Option<i64>),
+    /// Whether deletion is allowed, which is the short form of its mode.
+    Allowed(&'c mut DeletionMode),
 }
 
 impl Field<'_> {
@@ -97,10 +100,7 @@ impl Field<'_> {
             Field::Sync(field) => *field = parse_sync(text)?,
             Field::Choice(field) => {
                 if !field.choose(text) {
-                    return Err(format!(
-                        "{text:?} is none of: {}",
-                        field.words().replace('|', ", ")
-                    ));
+                    return Err(field.fault(text));
                 }
             }
             Field::Text(field) => *field = whole.to_owned(),
@@ -111,6 +111,7 @@ impl Field<'_> {
             Field::Retention(field) => *field = StreamRetention::parse(text)?,
             Field::Blocked(field) => *field = BlockedQueries::parse(text)?,
             Field::Time(field) => *field = parse_time(text)?,
+            Field::Allowed(field) => field.allow(parse_bool(text)?),
         }
         Ok(())
     }
@@ -138,13 +139,14 @@ impl Field<'_> {
             Field::Retention(field) => field.print().to_owned(),
             Field::Blocked(field) => field.print().to_owned(),
             Field::Time(field) => print_time(**field),
+            Field::Allowed(field) => field.is_allowed().to_string(),
         }
     }
 
     /// The form of the field's values, for the help and the documentation.
     pub(crate) fn notation(&self) -> &'static str {
         match self {
-            Field::Bool(_) => "true|false",
+            Field::Bool(_) | Field::Allowed(_) => "true|false",
             Field::Count(_) | Field::SmallCount(_) => "count",
             Field::MemoryBytes(_) | Field::Bytes(_) => "size",
             Field::Nanos(_) | Field::Duration(_) => "duration",

@@ -121,14 +121,8 @@ fn walk(prefix: &str, section: &[Entry], keys: &mut Keys) {
             (None, value) if is_section => {
                 keys.errors.push(format!("{path}: must be a section, not {}", value.shape()));
             }
-            (None, value) => match reason {
-                Some(reason) => {
-                    // A key without a value keeps its default.
-                    if !value.is_null() {
-                        keys.errors.extend(foreign::fault(&path, value.scalar().as_deref()));
-                    }
-                    keys.ignored.push(IgnoredKey { path, reason });
-                }
+            (None, _) => match reason {
+                Some(reason) => keys.ignored.push(IgnoredKey { path, reason }),
                 None => {
                     let nearest =
                         if keys.unknown.len() < NEAREST_MAX { nearest_key(&path) } else { None };

@@ -2,7 +2,7 @@
 
 use logsvc_proto::discover::{DEFAULT_SERVICE_LABELS, LevelFields};
 
-use super::{BlockedQueries, HOUR_NS, OtlpConfig, StreamRetention};
+use super::{BlockedQueries, DeletionMode, HOUR_NS, OtlpConfig, StreamRetention};
 
 /// Limits of a tenant. 0 means no limit unless said otherwise; sizes are in bytes,
 /// durations in ns.
@@ -98,6 +98,8 @@ pub(crate) struct Limits {
     pub(crate) retention_period_ns: i64,
     /// Other periods for some streams.
     pub(crate) retention_stream: StreamRetention,
+    /// What requests for deletion do.
+    pub(crate) deletion_mode: DeletionMode,
     /// Whether the volume endpoints answer.
     pub(crate) volume_enabled: bool,
     /// Most series that a volume may have.
@@ -151,6 +153,7 @@ impl Default for Limits {
             max_concurrent_tail_requests: 10,
             retention_period_ns: 0,
             retention_stream: StreamRetention::default(),
+            deletion_mode: DeletionMode::Disabled,
             volume_enabled: true,
             volume_max_series: 1000,
         }

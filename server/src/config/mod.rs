@@ -12,6 +12,7 @@
 mod blocked;
 mod check;
 mod choice;
+mod deletion;
 mod expand;
 mod field;
 mod file;
@@ -43,6 +44,7 @@ use logsvc_shards::wal::SyncPolicy;
 
 pub(crate) use blocked::BlockedQueries;
 pub(crate) use choice::{Choice, LogFormat, LogLevel, RuntimeChoice};
+pub(crate) use deletion::DeletionMode;
 pub(crate) use field::sync_text;
 pub(crate) use file::IgnoredKey;
 pub(crate) use foreign::{flag_alias, flag_reason};
@@ -116,8 +118,15 @@ pub(crate) struct Config {
     pub(crate) head_max_age: Duration,
     /// Whether small segments are merged.
     pub(crate) compaction_enabled: bool,
-    /// Whether entries are removed when their period is over.
+    /// Whether entries are removed from the disk when their period is over or when a request for
+    /// deletion says so, and whether there can be such requests.
     pub(crate) retention_enabled: bool,
+    /// How long a request for deletion can be cancelled.
+    pub(crate) delete_cancel_period: Duration,
+    /// Longest part of a request for deletion; 0: any.
+    pub(crate) delete_max_interval_ns: i64,
+    /// Most requests for deletion that are worked on at a time.
+    pub(crate) delete_batch_size: usize,
     /// Whether to start without the content of files that another version has written.
     pub(crate) ignore_unknown_versions: bool,
     /// Most bytes of segments on the disk; 0: no limit.
@@ -229,6 +238,9 @@ impl Default for Config {
             ignore_unknown_versions: false,
             compaction_enabled: true,
             retention_enabled: false,
+            delete_cancel_period: Duration::from_secs(24 * 3600),
+            delete_max_interval_ns: 24 * HOUR_NS,
+            delete_batch_size: 70,
             retention_max_disk_bytes: 0,
             retention_max_disk_percent: 0,
             wal: WalSettings {

@@ -271,7 +271,8 @@ const STARTUP_ERRORS_ELSEWHERE: &[(&str, &str)] = &[
     ),
     (
         "`CONFIG ERROR: compactor: working_directory: is empty`, `compactor.delete-request-store should be configured when retention is enabled`, `max compaction parallelism must be >= 1`",
-        "shards compact in the data folder; retention needs no other store",
+        "shards compact in the data folder, where delete requests are recorded, too; there is no \
+         other store",
     ),
     (
         "`if persist_tokens is true, path_prefix MUST be defined`",
@@ -311,6 +312,6 @@ const STARTUP_ERRORS_ELSEWHERE: &[(&str, &str)] = &[
     ),
     (
         "`query filtering for deletes requires 'compactor_grpc_address' or 'compactor_address' to be configured`",
-        "there is no deletion yet",
+        "the cores that answer queries have the delete requests themselves",
     ),
 ];

@@ -131,6 +131,7 @@ pub(crate) fn sha256(texts: &[String]) -> Option<[u8; 32]> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::DeletionMode;
     use super::*;
 
     fn parsed(texts: &[&str], others: &Limits) -> Result<RuntimeFiles, Vec<String>> {
@@ -152,7 +153,7 @@ overrides:
     query_timeout: 90s
     volume_enabled: false
     discover_service_name: [b, c]
-    deletion_mode: disabled
+    deletion_mode: filter-only
     max_query_length:
     retention_stream:
       - {selector: '{a=\"b\"}', period: 24h}
@@ -168,6 +169,7 @@ configs:
             max_line_size_bytes: 1024,
             query_timeout_ns: 90_000_000_000,
             volume_enabled: false,
+            deletion_mode: DeletionMode::FilterOnly,
             discover_service_name: vec!["b".to_owned(), "c".to_owned()],
             retention_stream: own.retention_stream.clone(),
             otlp: own.otlp.clone(),
@@ -180,7 +182,7 @@ configs:
             assert_eq!(**files.limits.of(&tenant(name)), others, "{name}");
         }
         let ignored: Vec<&str> = files.ignored_keys.iter().map(|key| key.path.as_str()).collect();
-        assert_eq!(ignored, ["overrides.tenant-a.deletion_mode", "configs"]);
+        assert_eq!(ignored, ["configs"]);
     }
 
     #[test]
@@ -193,7 +195,7 @@ configs:
             }
             let mut changed = Config::default();
             let values =
-                ["7", "300", "48h", "7MB", "true", "false", "word", "2030-01-01T00:00:00Z"];
+                ["7", "300", "48h", "7MB", "true", "false", "filter-only", "2030-01-01T00:00:00Z"];
             let structured = [
                 r#"{"severity_text_as_label":true}"#,
                 r#"[{"period":"24h","selector":"{a=\"b\"}"}]"#,
@@ -239,6 +241,10 @@ configs:
             (
                 "overrides: {a: {per_tenant_override_period: 1s}}",
                 "per_tenant_override_period: it cannot be set for one tenant",
+            ),
+            (
+                "overrides: {a: {deletion_mode: filter}}",
+                "invalid override for tenant a: deletion_mode: unknown deletion mode: must be one of disabled|filter-only|filter-and-delete",
             ),
             ("overrides: [a]", "overrides: must be a section, not a list"),
             ("override: {}", "override: unknown key in line 1; did you mean overrides?"),

@@ -181,7 +181,26 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         "Whether the server merges small segments of a day into large ones when a core has time.";
     "compactor.retention_enabled", "compactor.retention-enabled",
         |c| Bool(&mut c.retention_enabled),
-        "Whether entries are removed when their retention period is over.";
+        "Whether entries are removed when their retention period is over, and whether entries can \
+         be deleted.";
+    "compactor.delete_request_cancel_period", "compactor.delete-request-cancel-period",
+        |c| Duration(&mut c.delete_cancel_period),
+        "How long a delete request can be cancelled. Its entries are hidden from the first moment \
+         and leave the disk after this time.";
+    "compactor.delete_max_interval", "compactor.delete-max-interval",
+        |c| Nanos(&mut c.delete_max_interval_ns),
+        "Longest part of a delete request with stages; longer ones are worked on in parts. 0 means \
+         that they are not split.";
+    "compactor.delete_batch_size", "compactor.delete-batch-size",
+        |c| Count(&mut c.delete_batch_size),
+        "Most delete requests that are worked on at a time.";
+    "compactor.allow_deletes", "compactor.allow-deletes",
+        |c| Allowed(&mut c.limits.deletion_mode),
+        "Old name of limits_config.deletion_mode: true means filter-and-delete, false means \
+         disabled.";
+    "compactor.deletion_mode", "compactor.deletion-mode",
+        |c| Choice(&mut c.limits.deletion_mode),
+        "Old place of limits_config.deletion_mode, which wins.";
     "retention.max_disk_bytes", "retention.max-disk-bytes",
         |c| Bytes(&mut c.retention_max_disk_bytes),
         "When segments take more than this, the server removes whole segments, oldest day first. \
@@ -398,6 +417,16 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         "Other periods for some streams. Each rule has a selector, a priority and a period of at \
          least 24h. If several rules match a stream, the largest priority wins; among equal \
          priorities, the shortest period. The flag takes JSON.";
+    "limits_config.allow_deletes", "limits.allow-deletes",
+        |c| Allowed(&mut c.limits.deletion_mode),
+        "Old name of deletion_mode, which wins: true means filter-and-delete, false means \
+         disabled.";
+    "limits_config.deletion_mode", "limits.deletion-mode",
+        |c| Choice(&mut c.limits.deletion_mode),
+        "What delete requests do if compactor.retention_enabled is on. disabled: none can be made; \
+         those that are there go on hiding entries. filter-only: they hide entries. \
+         filter-and-delete: they hide entries, and remove them from the disk when \
+         compactor.delete_request_cancel_period is over.";
     "limits_config.volume_enabled", "limits.volume-enabled",
         |c| Bool(&mut c.limits.volume_enabled),
         "Whether the volume endpoints answer.";

@@ -6,6 +6,7 @@
 
 mod core;
 mod cross_site;
+mod delete;
 mod explore;
 mod ingest;
 mod operate;
@@ -23,13 +24,13 @@ use logsvc_http::{
 };
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
-use logsvc_runtime::mesh::Caller;
-use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use crate::metrics::Metric;
 use crate::node::NodeState;
 use core::Core;
+pub(crate) use core::Lanes;
 use core::errors::error_response;
+use delete::{Deleter, Generations};
 use explore::Explorer;
 use ingest::{Ingest, Rates};
 use operate::Operator;
@@ -46,6 +47,7 @@ pub(crate) struct Shared {
     rates: Rates,
     queries: Queries,
     tail_counts: Arc<TailCounts>,
+    generations: Generations,
 }
 
 impl Shared {
@@ -55,6 +57,7 @@ impl Shared {
             rates: Rates::new(),
             queries: Queries::new(node),
             tail_counts: Arc::new(TailCounts::new()),
+            generations: Generations::new(),
         }
     }
 }
@@ -68,6 +71,7 @@ pub(crate) struct Front<R: Runtime> {
     explorer: Explorer<R>,
     tails: Tails<R>,
     operator: Operator<R>,
+    deleter: Deleter<R>,
 }
 
 impl<R: Runtime> Front<R> {
@@ -76,7 +80,7 @@ impl<R: Runtime> Front<R> {
         runtime: R,
         node: Arc<NodeState>,
         shared: Shared,
-        lanes: Caller<ShardRequest, ShardReply>,
+        lanes: Lanes,
     ) -> Rc<Front<R>> {
         let core = Rc::new(Core::new(runtime, node, lanes));
         let querier = Querier::new(Rc::clone(&core), shared.queries.clone());
@@ -85,7 +89,8 @@ impl<R: Runtime> Front<R> {
             ingest: Ingest::new(Rc::clone(&core), shared.rates),
             explorer: Explorer::new(Rc::clone(&querier)),
             tails: Tails::new(Rc::clone(&querier), shared.tail_counts),
-            operator: Operator::new(Rc::clone(&core), shared.queries),
+            operator: Operator::new(Rc::clone(&core), shared.queries.clone()),
+            deleter: Deleter::new(Rc::clone(&querier), shared.queries, shared.generations),
             querier,
             core,
         })

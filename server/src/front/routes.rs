@@ -78,6 +78,7 @@ const CHANGE: Traits = Traits::of(Class::Operate).cross_site(CrossSite::Refused)
 const GET: &[Method] = &[Method::GET];
 const POST: &[Method] = &[Method::POST];
 const GET_POST: &[Method] = &[Method::GET, Method::POST];
+const GET_POST_PUT_DELETE: &[Method] = &[Method::GET, Method::POST, Method::PUT, Method::DELETE];
 const GET_POST_DELETE: &[Method] = &[Method::GET, Method::POST, Method::DELETE];
 /// Every method.
 const ANY: &[Method] = &[];
@@ -221,9 +222,12 @@ routes! {
     DrilldownLimits "loki_api_v1_drilldown_limits" GET ["/loki/api/v1/drilldown-limits"] (SHOW)
         => front.operator.drilldown_limits(&request);
 
+    Delete "loki_api_v1_delete" GET_POST_PUT_DELETE ["/loki/api/v1/delete"]
+        (ASK.cross_site(CrossSite::OnlyGet))
+        => front.deleter.delete(request).await;
     CacheGeneration "loki_api_v1_cache_generation_numbers" GET
         ["/loki/api/v1/cache/generation_numbers"] (ASK)
-        => front.operator.cache_generation(&request);
+        => front.deleter.cache_generation(request).await;
     IncreaseCacheGeneration "loki_api_v1_cache_generation_numbers_increase" POST
         ["/loki/api/v1/cache/generation_numbers/increase"] (CHANGE)
         => front.operator.increase_cache_generation(&request);
@@ -367,6 +371,10 @@ mod tests {
             (Route::LogLevel, Method::GET, false),
             (Route::PrepareShutdown, Method::DELETE, true),
             (Route::PrepareShutdown, Method::GET, false),
+            (Route::Delete, Method::POST, true),
+            (Route::Delete, Method::PUT, true),
+            (Route::Delete, Method::DELETE, true),
+            (Route::Delete, Method::GET, false),
             (Route::Tail, Method::GET, true),
             (Route::Ring, Method::POST, true),
             (Route::Query, Method::POST, false),

@@ -27,16 +27,6 @@ pub(super) fn key_reason(path: &str) -> Option<&'static str> {
     keys().find(|(key, _)| *key == path).map(|(_, reason)| reason)
 }
 
-/// The fault in the value of a key that means nothing here. Where the reference would not start,
-/// the mistake is an error here, too.
-pub(super) fn fault(path: &str, value: Option<&str>) -> Option<String> {
-    const MODES: [&str; 3] = ["disabled", "filter-only", "filter-and-delete"];
-    let is_mode = matches!(path, "limits_config.deletion_mode" | "compactor.deletion_mode");
-    let is_good = value.is_some_and(|mode| MODES.contains(&mode));
-    (is_mode && !is_good)
-        .then(|| format!("{path}: unknown deletion mode: must be one of {}", MODES.join("|")))
-}
-
 /// The flag of this program that means the same as a flag of the reference.
 pub(crate) fn flag_alias(flag: &str) -> Option<&'static str> {
     rows(ALIASES).find(|(theirs, _)| *theirs == flag).map(|(_, ours)| ours)

@@ -28,3 +28,8 @@ pub(crate) fn too_many_bytes() -> ApiError {
 pub(crate) fn shard_gone() -> ApiError {
     ApiError::unavailable("a shard of this node is not running")
 }
+
+/// The keeper of the requests for deletion has stopped answering: the node is going down.
+pub(crate) fn keeper_gone() -> ApiError {
+    ApiError::unavailable("the node is stopping")
+}

@@ -1,12 +1,13 @@
-//! Asks all shards and gathers their answers.
+//! Asks the shards, and the keeper of the requests for deletion, and gathers their answers.
 
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::mesh::{LaneFull, PendingReply};
 use logsvc_runtime::{CoreId, Runtime};
+use logsvc_shards::deletion::{DeletionReply, DeletionRequest};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use super::Core;
-use super::errors::{shard_gone, too_busy};
+use super::errors::{keeper_gone, shard_gone, too_busy};
 use crate::metrics::Metric;
 
 impl<R: Runtime> Core<R> {
@@ -29,6 +30,18 @@ impl<R: Runtime> Core<R> {
     ) -> Result<Vec<PendingReply<ShardReply>>, ApiError> {
         let shards = (0..self.runtime.core_count()).map(CoreId);
         shards.map(|shard| self.ask(shard, request())).collect()
+    }
+
+    /// Sends a request to the keeper of the requests for deletion, and waits for the answer.
+    pub(crate) async fn ask_keeper(
+        &self,
+        request: DeletionRequest,
+    ) -> Result<DeletionReply, ApiError> {
+        let reply = self.keeper.call(CoreId(0), request).map_err(|LaneFull { .. }| {
+            self.counters().numbers.add(Metric::LaneFull, 1);
+            too_busy()
+        })?;
+        reply.await.map_err(|_| keeper_gone())
     }
 
     /// Sends a request to every shard and waits for all answers.

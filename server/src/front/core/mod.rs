@@ -10,6 +10,7 @@ use std::sync::Arc;
 use logsvc_proto::TenantId;
 use logsvc_runtime::Runtime;
 use logsvc_runtime::mesh::Caller;
+use logsvc_shards::deletion::{DeletionReply, DeletionRequest};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use crate::config::{Config, Limits, LimitsView};
@@ -21,6 +22,14 @@ pub(super) use tenant::tenant_header;
 /// The media type of answers that are no results of queries.
 pub(super) const JSON: &str = "application/json; charset=utf-8";
 
+/// The ways from a core to the shards of all cores and to the keeper of the requests for deletion.
+pub(crate) struct Lanes {
+    /// To the shards.
+    pub(crate) shards: Caller<ShardRequest, ShardReply>,
+    /// To the keeper, on core 0.
+    pub(crate) keeper: Caller<DeletionRequest, DeletionReply>,
+}
+
 /// See the module.
 pub(crate) struct Core<R: Runtime> {
     /// Of this core.
@@ -29,18 +38,16 @@ pub(crate) struct Core<R: Runtime> {
     pub(crate) node: Arc<NodeState>,
     /// Lanes to the shards of all cores.
     pub(crate) lanes: Caller<ShardRequest, ShardReply>,
+    /// To the keeper of the requests for deletion.
+    keeper: Caller<DeletionRequest, DeletionReply>,
     limits: LimitsView,
 }
 
 impl<R: Runtime> Core<R> {
     /// The core that `runtime` and `lanes` belong to.
-    pub(super) fn new(
-        runtime: R,
-        node: Arc<NodeState>,
-        lanes: Caller<ShardRequest, ShardReply>,
-    ) -> Core<R> {
+    pub(super) fn new(runtime: R, node: Arc<NodeState>, lanes: Lanes) -> Core<R> {
         let limits = LimitsView::new(Arc::clone(&node.limits));
-        Core { runtime, node, lanes, limits }
+        Core { runtime, node, lanes: lanes.shards, keeper: lanes.keeper, limits }
     }
 
     /// Settings.

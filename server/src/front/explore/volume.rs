@@ -75,7 +75,7 @@ impl<R: Runtime> Explorer<R> {
             Some(seen) => {
                 let plan = plan((seen.start_ns, seen.end_ns)).await?;
                 let tenants = aggregation.scope(&context.tenants);
-                self.querier.run(&context, &tenants, &plan).await?
+                self.querier.run_over_stored(&context, &tenants, &plan).await?
             }
             None => Executed::nothing(&plan(bounds_ns).await?)?,
         };

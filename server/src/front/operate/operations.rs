@@ -1,4 +1,4 @@
-//! `ready`, `metrics`, `status/buildinfo`, and the generation of caches outside of the node.
+//! `ready`, `metrics`, `status/buildinfo`, and the end of caches outside of the node.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use logsvc_http::{Request, RequestHead, Response};
 use logsvc_proto::encode::write_json_text;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{CoreId, Runtime};
+use logsvc_shards::deletion::{DeletionReply, DeletionRequest};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use crate::front::operate::Operator;
@@ -39,20 +40,6 @@ impl<R: Runtime> Operator<R> {
         Ok(Response::text(StatusCode::OK, "ready\n"))
     }
 
-    /// `cache/generation_numbers`: caches of answers are worth nothing once the number is
-    /// another one. One number serves all tenants: a cache may be told too early, not
-    /// too late.
-    pub(crate) fn cache_generation(&self, request: &Request) -> Result<Response, ApiError> {
-        self.core.tenant(&request.head)?;
-        let text = match self.queries.cache_generation.load(Ordering::Acquire) {
-            0 => "\"\"\n".to_owned(),
-            number => format!("\"{number}\"\n"),
-        };
-        Ok(Response::new(StatusCode::OK)
-            .with_content_type("text/plain; charset=utf-8")
-            .with_body(text.into_bytes()))
-    }
-
     /// `cache/generation_numbers/increase`.
     pub(crate) fn increase_cache_generation(
         &self,
@@ -79,6 +66,13 @@ impl<R: Runtime> Operator<R> {
                 }
             }
         }
+        let mut deletions = None;
+        if self.core.node.recovered.is_complete()
+            && let Ok(DeletionReply::Status(status)) =
+                self.core.ask_keeper(DeletionRequest::Status).await
+        {
+            deletions = Some(status);
+        }
         let cores = (0..self.core.runtime.core_count()).map(CoreId);
         let lane_depths: Vec<_> =
             cores.map(|core| self.core.lanes.request_lane_depth(core)).collect();
@@ -102,6 +96,8 @@ impl<R: Runtime> Operator<R> {
             queues: &self.queries.queues.status(),
             lane_depths: &lane_depths,
             shards: &shards,
+            deletions: deletions.as_deref(),
+            now_ns: self.core.runtime.unix_nanos(),
             driver: self.core.runtime.driver_name(),
             runtime_config: files_sha256.map(|sha256| (&self.core.node.reloads, sha256)),
             started_ns: self.started_ns,

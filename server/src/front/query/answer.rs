@@ -172,15 +172,14 @@ pub(super) fn check_size(len_bytes: u64, budget: &Budget) -> Result<(), ApiError
 ///
 /// # Errors
 /// See [`json_response`].
-pub(super) fn reserve_answer(len_bytes: u64, budget: &Budget) -> Result<Reservation, ApiError> {
+pub(crate) fn reserve_answer(len_bytes: u64, budget: &Budget) -> Result<Reservation, ApiError> {
     check_size(len_bytes, budget)?;
     let reservation = budget.try_reserve(len_bytes);
     reservation.ok_or_else(too_busy)
 }
 
 /// The answer with a body whose memory is reserved.
-#[cfg(feature = "parquet")]
-pub(super) fn with_held_body(
+pub(crate) fn with_held_body(
     response: Response,
     body: Vec<u8>,
     reservation: Reservation,

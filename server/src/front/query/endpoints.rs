@@ -198,7 +198,10 @@ impl<R: Runtime> Querier<R> {
             estimated_bytes = self.check_bytes(tenants, limits, plan, &permit).await?;
             let mut executed = match by_step {
                 Some(by_step) => self.execute_by_step(tenants, plan, by_step, &permit).await?,
-                None => self.execute(&tenants.labelled(), plan, &permit).await?,
+                None => {
+                    let version = self.core.node.deletions.version();
+                    self.execute(&tenants.labelled(), plan, version, &permit).await?
+                }
             };
             executed.exec_time_ns = self.core.runtime.now().since(begun).as_nanos() as u64;
             executed

@@ -9,6 +9,7 @@ use logsvc_logql::engine::{Allowance, LeafStats, MergeState, Plan, QueryResult};
 use logsvc_proto::encode::{CacheStats, IngesterStats, QueryStats, StoreStats};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
+use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::messages::ShardRequest;
 use logsvc_shards::scan::LeafRequest;
 use logsvc_shards::scope::TenantScope;
@@ -151,15 +152,40 @@ impl<R: Runtime> Querier<R> {
         tenants: &TenantScope,
         plan: &Plan,
     ) -> Result<Executed, ApiError> {
+        let version = || self.core.node.deletions.version();
+        self.run_at(context, tenants, plan, version).await
+    }
+
+    /// The same for numbers of what is stored: entries that requests for deletion hide count.
+    ///
+    /// # Errors
+    /// As for [`Querier::run`].
+    pub(crate) async fn run_over_stored(
+        &self,
+        context: &QueryContext<'_>,
+        tenants: &TenantScope,
+        plan: &Plan,
+    ) -> Result<Executed, ApiError> {
+        self.run_at(context, tenants, plan, || DeletionVersion::NONE).await
+    }
+
+    async fn run_at(
+        &self,
+        context: &QueryContext<'_>,
+        tenants: &TenantScope,
+        plan: &Plan,
+        version: impl FnOnce() -> DeletionVersion,
+    ) -> Result<Executed, ApiError> {
         let work = async {
             let permit = self.permit(&context.tenants, &context.limits, QueueKind::Query).await?;
-            self.execute(tenants, plan, &permit).await
+            self.execute(tenants, plan, version(), &permit).await
         };
         self.bounded(context, work).await
     }
 
-    /// Runs the leaves of a plan on all shards at once and merges their parts. When it is dropped
-    /// before its end, the shards stop.
+    /// Runs the leaves of a plan on all shards at once and merges their parts. All shards hide the
+    /// entries of the requests for deletion of one version. When it is dropped before its end, the
+    /// shards stop.
     ///
     /// # Errors
     /// A part of it failed, there is no memory for it now, or the node is too busy.
@@ -167,6 +193,7 @@ impl<R: Runtime> Querier<R> {
         &self,
         tenants: &TenantScope,
         plan: &Plan,
+        deletions: DeletionVersion,
         permit: &QueryPermit,
     ) -> Result<Executed, ApiError> {
         let begun = self.core.runtime.now();
@@ -178,6 +205,7 @@ impl<R: Runtime> Querier<R> {
                 ShardRequest::Leaf(LeafRequest {
                     tenants: tenants.clone(),
                     plan: Arc::clone(&leaf),
+                    deletions,
                     cancellation: cancellation.0.clone(),
                     account: permit.account.clone(),
                 })

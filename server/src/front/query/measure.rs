@@ -5,6 +5,7 @@ use logsvc_logql::syntax::ast::Selector;
 use logsvc_proto::encode::IndexStats;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
+use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::scan::PartAllowance;
 use logsvc_shards::types::TimeRange;
 
@@ -32,7 +33,8 @@ impl<R: Runtime> Querier<R> {
             Plan::volume(&selector, by, bounds_ns, None, size)
         };
         let plan = self.planned(estimate, plan).await?;
-        let executed = self.execute(&tenants.merged(), &plan, permit).await?;
+        let executed =
+            self.execute(&tenants.merged(), &plan, DeletionVersion::NONE, permit).await?;
         Ok(stats_of(&executed))
     }
 }

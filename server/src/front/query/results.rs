@@ -124,18 +124,20 @@ impl<R: Runtime> Querier<R> {
         let (start_ns, end_ns) = wanted.entry_bounds_ns(all.clone());
         // Before anything is read: a later change makes another stamp.
         let stamp = self.core.node.changes.stamp(scope.tenants(), TimeRange { start_ns, end_ns });
-        let Some(stamp) = stamp else { return self.execute(&scope, plan, permit).await };
+        // Before known steps are looked at, so that all steps hide the same.
+        let version = self.core.node.deletions.version();
+        let Some(stamp) = stamp else { return self.execute(&scope, plan, version, permit).await };
         let known = self.shared.results.get(&by_step.key);
         let missing = known.as_ref().map_or(all.clone(), |known| {
             known.steps.missing(wanted, &self.core.node.changes.since(&known.stamp))
         });
         let known = known.filter(|_| missing != all);
         let mut executed = match &known {
-            None => self.execute(&scope, plan, permit).await?,
+            None => self.execute(&scope, plan, version, permit).await?,
             Some(_) if missing.is_empty() => Executed::known(permit),
             Some(_) => {
                 let plan = by_step.plan_of(self, missing.clone()).await?;
-                self.execute(&scope, &plan, permit).await?
+                self.execute(&scope, &plan, version, permit).await?
             }
         };
         let cache = &mut executed.result_cache;

@@ -99,7 +99,7 @@ impl<R: Runtime> Querier<R> {
         prepared: PreparedQuery,
     ) -> Result<SharedAnswer, ApiError> {
         let form = key.form.clone();
-        let follower = match self.shared.runs.join(key, self.core.node.metrics.stored_pushes()) {
+        let follower = match self.shared.runs.join(key, self.changes_seen()) {
             Joined::Follows(follower) => {
                 self.core.counters().numbers.add(Metric::QueriesShared, 1);
                 follower
@@ -116,6 +116,13 @@ impl<R: Runtime> Querier<R> {
         self.bounded(context, async { follower.await.unwrap_or_else(|| Err(stopped())) }).await
     }
 
+    /// A number that grows with every stored push and with every change of the entries that are
+    /// hidden.
+    fn changes_seen(&self) -> u64 {
+        let node = &self.core.node;
+        node.metrics.stored_pushes() + node.deletions.version().number()
+    }
+
     /// Does the work for all that wait for it, until it is done or nobody does.
     async fn lead(
         &self,
@@ -126,7 +133,7 @@ impl<R: Runtime> Querier<R> {
         form: AnswerForm,
     ) {
         let outcome = {
-            let begins = || leader.begin(self.core.node.metrics.stored_pushes());
+            let begins = || leader.begin(self.changes_seen());
             let mut work = pin!(self.encoded(&tenants, &limits, &prepared, &form, begins));
             let mut abandoned = pin!(leader.abandoned());
             poll_fn(|cx| {

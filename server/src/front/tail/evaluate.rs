@@ -8,6 +8,7 @@ use logsvc_logql::engine::{
     QueryTime, StreamResult,
 };
 use logsvc_logql::syntax::ast::{Expr, LogExpr};
+use logsvc_shards::deletion::HiddenEntries;
 use logsvc_shards::tail::TailPart;
 
 use super::frame::{Entry, Form};
@@ -103,11 +104,17 @@ impl PipelineRun {
         for leaf in self.plan.leaves() {
             let executor = LeafExecutor::with_allowance(leaf, allowance.sibling());
             let mut executor = executor.map_err(|error| error.to_string())?;
+            let mut hidden = HiddenEntries::new(allowance.sibling());
             for (arrival, part) in parts.iter().enumerate() {
-                let mut stream = executor.stream(part.block.labels());
-                part.block.with_columns(arrival as u64, |columns| {
+                let block = &part.block;
+                if block.may_hide() && !executor.admits(2 * block.held_bytes()) {
+                    break;
+                }
+                let mut stream = executor.stream(block.labels());
+                let shown = block.with_shown_columns(arrival as u64, &mut hidden, |columns| {
                     executor.block(&mut stream, columns);
                 });
+                shown.map_err(|error| error.to_string())?;
             }
             let (result, memory) = executor.finish_counted().map_err(|stop| stop.to_string())?;
             held.push(memory);

@@ -64,6 +64,8 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
     let max_bytes = hub.core.budgets().queries.max_bytes();
     let account = Account::open(&hub.core.budgets().queries, 0, max_bytes).ok_or_else(busy)?;
     let cancellation = CancelOnDrop(Cancellation::default());
+    // All shards hide the same.
+    let deletions = hub.core.node.deletions.version();
     let mut replies = Vec::new();
     for shard in (0..hub.core.runtime.core_count()).map(CoreId) {
         let join = TailJoin {
@@ -73,6 +75,7 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
             history: LeafRequest {
                 tenants: ask.key.tenant.clone().into(),
                 plan: Arc::clone(&leaf),
+                deletions,
                 cancellation: cancellation.0.clone(),
                 account: account.clone(),
             },
