@@ -15,6 +15,7 @@
 mod answers;
 mod bad_input;
 mod crash;
+mod deletion;
 mod full_disk;
 mod queue;
 mod reference;

@@ -61,8 +61,8 @@ fn unknown_keys_stop_the_start_and_foreign_ones_are_named() {
     let expected = "\
 MULTIPLE CONFIG ERRORS FOUND, PLEASE READ CAREFULLY
 limits_config.max_line_sise: unknown key in line 4; did you mean limits_config.max_line_size?
-limits_config.deletion_mode: unknown deletion mode: must be one of disabled|filter-only|filter-and-delete
 auth_enabled: \"perhaps\" is neither true nor false
+limits_config.deletion_mode: unknown deletion mode: must be one of disabled|filter-only|filter-and-delete
 ";
     assert_eq!(String::from_utf8_lossy(&bad.stderr), expected);
 }

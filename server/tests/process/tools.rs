@@ -112,6 +112,29 @@ fn segments_are_checked_and_printed() {
 }
 
 #[test]
+fn a_text_is_found_in_the_files_that_hold_it() {
+    let folder = DataDir::new();
+    let server = Server::start(folder.path(), &["--cores", "1"]);
+    push(&server);
+    let find = |text: &str| tool(&["inspect", "--find", text], folder.path());
+    let (code, said) = find("app");
+    assert!(code == 1 && said.contains(".wal: "), "beside the server: {code}: {said}");
+    let (code, said) = find("no line has this");
+    assert!(code == 0 && said.contains("in no other file"), "{code}: {said}");
+    server.stop();
+    let (code, said) = find("app");
+    assert!(code == 1 && said.contains(" in labels"), "{code}: {said}");
+    let segment = files(folder.path(), "seg").pop().expect("a stop seals");
+    flip(&segment, 100);
+    let (code, said) = find("no line has this");
+    assert!(code == 2 && said.contains("cannot be decoded"), "{code}: {said}");
+    let (code, said) = tool(&["inspect", "--find", "x"], &folder.path().join("none"));
+    assert_eq!(code, 2, "{said}");
+    let (code, said) = find("");
+    assert_eq!(code, 2, "{said}");
+}
+
+#[test]
 fn what_is_no_store_and_no_segment_is_refused() {
     let folder = DataDir::new();
     let (code, said) = check(folder.path());

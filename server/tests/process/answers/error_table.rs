@@ -1,6 +1,6 @@
 //! The request-time errors of the interface: every row of its table, with a way to
-//! provoke it, or with the reason why one node never answers so. Rules and deletion have
-//! tables of their own.
+//! provoke it, or with the reason why one node never answers so. Rules have a table of their own;
+//! the cancellation of a processed request for deletion is tried where one is processed.
 
 use std::io::{BufReader, Write};
 
@@ -37,7 +37,8 @@ impl Nodes {
         let start = |place: usize, args: &[&str]| {
             Server::start(folders[place].path(), &[&["--cores", "1"], args].concat())
         };
-        let tenants = start(0, &["--auth.enabled=true"]);
+        let deletes = ["--compactor.retention-enabled=true", "--limits.deletion-mode=filter-only"];
+        let tenants = start(0, &[&["--auth.enabled=true"], &deletes[..]].concat());
         let small = start(
             1,
             &[
@@ -46,6 +47,7 @@ impl Nodes {
                 "--limits.ingestion-rate-mb=0.0001",
                 "--limits.ingestion-burst-size-mb=0.0001",
                 "--limits.max-query-parallelism=0",
+                "--limits.deletion-mode=filter-only",
             ],
         );
         let narrow = start(2, &["--memory.max-bytes=64MB"]);
@@ -69,9 +71,24 @@ impl Nodes {
         self.tenants.client().request("GET", "/loki/api/v1/labels", &headers, None)
     }
 
+    /// The answer to a request for deletion of some entries of an hour.
+    fn deletion(&self, more: &[(&str, &str)]) -> Reply {
+        let default = [("query", r#"{app="x"} |= "y""#), ("start", HOUR[0]), ("end", HOUR[1])];
+        let params = [more, &default].concat();
+        deletion(&self.tenants, "POST", &params)
+    }
+
     fn range(&self, params: &[(&str, &str)]) -> Reply {
         self.narrow.get(&query::target("/loki/api/v1/query_range", params))
     }
+}
+
+/// The bounds of an hour, in seconds.
+const HOUR: [&str; 2] = ["1700000000", "1700003600"];
+
+fn deletion(server: &Server, method: &str, params: &[(&str, &str)]) -> Reply {
+    let target = query::target("/loki/api/v1/delete", params);
+    server.client().request(method, &target, &[("X-Scope-OrgID", "a")], Some(b""))
 }
 
 fn line(text: &str) -> String {
@@ -170,6 +187,42 @@ const TABLE: &[(&str, u16, How)] = &[
         "tenant ID '<id>' contains unsupported character '<char>'",
         400,
         Provoked(|n| n.of_tenant("a b")),
+    ),
+    (
+        "deletion is not available for this tenant",
+        403,
+        Provoked(|n| deletion(&n.narrow, "GET", &[])),
+    ),
+    ("Retention is not enabled", 400, Provoked(|n| deletion(&n.small, "POST", &[]))),
+    (
+        "could not find delete request with given id",
+        404,
+        Provoked(|n| deletion(&n.tenants, "DELETE", &[("request_id", "00000000")])),
+    ),
+    (
+        "invalid start time: require unix seconds or RFC3339 format",
+        400,
+        Provoked(|n| n.deletion(&[("start", "1700000000000")])),
+    ),
+    (
+        "invalid end time: require unix seconds or RFC3339 format",
+        400,
+        Provoked(|n| n.deletion(&[("end", "yesterday")])),
+    ),
+    (
+        "invalid max_interval: valid time units are 's', 'm', 'h'",
+        400,
+        Provoked(|n| n.deletion(&[("max_interval", "1d")])),
+    ),
+    (
+        "max_interval can't be greater than <limit>",
+        400,
+        Provoked(|n| n.deletion(&[("max_interval", "25h")])),
+    ),
+    (
+        "max_interval can't be greater than the interval to be deleted (<duration>)",
+        400,
+        Provoked(|n| n.deletion(&[("max_interval", "2h")])),
     ),
     ("invalid direction '<value>'", 400, Provoked(|n| n.range(&[("direction", "up")]))),
     ("limit must be a positive value", 400, Provoked(|n| n.range(&[("limit", "0")]))),

@@ -81,7 +81,7 @@ fn services_run_and_rings_have_members() {
 }
 
 /// The metrics that dashboards and alerts for the reference use.
-const METRICS: [(&str, &str); 62] = [
+const METRICS: [(&str, &str); 64] = [
     ("loki_request_duration_seconds", "histogram"),
     ("loki_inflight_requests", "gauge"),
     ("loki_tcp_connections", "gauge"),
@@ -118,6 +118,8 @@ const METRICS: [(&str, &str); 62] = [
     ("loki_querier_tail_active_streams", "gauge"),
     ("loki_querier_tail_bytes_total", "counter"),
     ("loki_compactor_delete_requests_received_total", "counter"),
+    ("loki_compactor_delete_requests_processed_total", "counter"),
+    ("loki_compactor_deleted_lines", "counter"),
     ("loki_compactor_pending_delete_requests_count", "gauge"),
     ("loki_compactor_oldest_pending_delete_request_age_seconds", "gauge"),
     ("loki_compactor_apply_retention_last_successful_run_timestamp_seconds", "gauge"),
@@ -311,7 +313,8 @@ fn patterns_can_be_switched_off() {
 #[test]
 fn the_generation_of_caches_only_grows() {
     let folder = DataDir::new();
-    let server = Server::start(folder.path(), &["--cores=1", "--auth.enabled=true"]);
+    let args = ["--cores=1", "--auth.enabled=true", "--limits.deletion-mode=filter-only"];
+    let server = Server::start(folder.path(), &args);
     let mut client = server.client();
     let path = "/loki/api/v1/cache/generation_numbers";
     let tenant = [("X-Scope-OrgID", "a")];
