@@ -92,7 +92,7 @@ pub(crate) fn encode_head(out: &mut Vec<u8>, parts: &HeadParts<'_>) {
 }
 
 /// Capital letters at the start and after each hyphen.
-fn put_name(out: &mut Vec<u8>, name: &str) {
+pub(crate) fn put_name(out: &mut Vec<u8>, name: &str) {
     let mut first = true;
     for byte in name.bytes() {
         out.push(if first { byte.to_ascii_uppercase() } else { byte });

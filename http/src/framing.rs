@@ -46,7 +46,7 @@ pub(crate) fn body_framing(headers: &HeaderMap, version: Version) -> Result<Fram
 }
 
 /// A length in decimal digits, `None` if it is anything else or overflows.
-fn parse_length(digits: &[u8]) -> Option<u64> {
+pub(crate) fn parse_length(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }

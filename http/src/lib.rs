@@ -1,5 +1,5 @@
-//! An HTTP/1.1 server: sans-I/O state machines over `httparse`, a connection
-//! driver over [`logsvc_runtime::Runtime`], and WebSocket.
+//! An HTTP/1.1 server and an HTTP/1.1 client: sans-I/O state machines over `httparse`, connection
+//! drivers over [`logsvc_runtime::Runtime`], and WebSocket on the server's side.
 //!
 //! # Layers
 //!
@@ -10,6 +10,7 @@
 //! - The driver: [`serve`] accepts connections, reads requests, hands them to a
 //!   [`Service`], and sends its responses.
 //! - Helpers for services: [`Params`], [`Router`].
+//! - The client ([`client`]) has state machines and a driver of its own.
 //!
 //! # Guarantees
 //!
@@ -26,6 +27,7 @@
 mod accept;
 mod body;
 mod chunked;
+pub mod client;
 mod config;
 mod connection;
 mod date;

@@ -49,6 +49,15 @@ fn requests() {
 }
 
 #[test]
+fn answers() {
+    check_folder("answer", 45, |case| {
+        let said = same_for_all_cuts(case, fuzz::parse_answers);
+        fuzz::answers(&case.input);
+        said.iter().map(|line| shorten(line)).collect::<Vec<_>>().join("\n")
+    });
+}
+
+#[test]
 fn chunked_bodies() {
     check_folder("chunked", 25, |case| {
         let (data, end) = same_for_all_cuts(case, fuzz::decode_chunked);
@@ -104,6 +113,11 @@ fn request_like() -> impl Strategy<Value = Vec<u8>> {
         b"\0",
         b"\x81\x85\x00\x00\x00\x00hello",
         b"\x88\x82\x00\x00\x00\x00\x03\xe8",
+        b"HTTP/1.1 200 OK\r\n",
+        b"HTTP/1.0 404 \r\n",
+        b"HTTP/1.1 100\r\n\r\n",
+        b"http://a:1/x?y",
+        b"https://u:p@[::1]",
         b"%41",
         b"&a=b",
         b"%",
@@ -125,6 +139,8 @@ proptest! {
         data.extend_from_slice(&bytes);
         fuzz::requests(&data);
         fuzz::chunked(&data);
+        fuzz::answers(&data);
+        fuzz::request_targets(&bytes);
         fuzz::websocket_frames(&data);
         fuzz::websocket_messages(&data);
         fuzz::params(&bytes);

@@ -42,6 +42,8 @@ pub struct Account {
 struct Shared {
     budget: Budget,
     max_bytes: u64,
+    /// Whether the task takes nothing from other budgets as long as it can.
+    is_apart: bool,
     /// Sum of all grants.
     used_bytes: AtomicU64,
     /// The rest of the first bytes.
@@ -54,7 +56,18 @@ impl Account {
     /// An account that may hold `max_bytes`, of which it has `first_bytes` from the start.
     /// `None` if the budget has no room for these.
     pub fn open(budget: &Budget, first_bytes: u64, max_bytes: u64) -> Option<Account> {
+        Account::with(budget, first_bytes, max_bytes, false)
+    }
+
+    /// [`Account::open`] for a task whose budget is there for tasks of its class alone: it takes
+    /// the memory that it works on from this budget, too, see [`Account::apart_budget`].
+    pub fn open_apart(budget: &Budget, first_bytes: u64, max_bytes: u64) -> Option<Account> {
+        Account::with(budget, first_bytes, max_bytes, true)
+    }
+
+    fn with(budget: &Budget, first_bytes: u64, max_bytes: u64, is_apart: bool) -> Option<Account> {
         let shared = Shared {
+            is_apart,
             budget: budget.clone(),
             max_bytes: max_bytes.max(first_bytes),
             used_bytes: AtomicU64::new(0),
@@ -73,6 +86,11 @@ impl Account {
     /// An empty grant.
     pub fn grant(&self) -> Grant {
         Grant { account: self.clone(), first_bytes: 0, reservation: None }
+    }
+
+    /// The budget of an account that was opened with [`Account::open_apart`].
+    pub fn apart_budget(&self) -> Option<&Budget> {
+        self.shared.is_apart.then_some(&self.shared.budget)
     }
 
     /// Sum of all grants, in bytes.
@@ -199,6 +217,15 @@ impl Drop for Grant {
 mod tests {
     use super::*;
     use crate::testing::on_thread;
+
+    #[test]
+    fn an_account_apart_tells_its_budget() {
+        let budget = Budget::new("test", 1 << 20);
+        let apart = Account::open_apart(&budget, 1000, 1 << 20).expect("fits");
+        assert_eq!(apart.apart_budget().map(Budget::used_bytes), Some(1000));
+        let shared = Account::open(&budget, 1000, 1 << 20).expect("fits");
+        assert!(shared.apart_budget().is_none());
+    }
 
     #[test]
     fn the_first_bytes_are_certain_and_others_are_taken_and_returned() {

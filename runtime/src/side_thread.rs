@@ -3,7 +3,7 @@
 //! A few queues serve the whole process, each with its own threads. The queue `files` takes the
 //! short file operations that a backend's driver cannot do itself; commits wait for them.
 //! Operations that take as long as the device, such as write-back, have threads of their own,
-//! and so has the closing of files ([`crate::closing`]). The other queues take the jobs of
+//! and so have the closing of files ([`crate::closing`]) and look-ups of names. The other queues take the jobs of
 //! [`crate::Runtime::offload_to`], which may be long (compression, the work of queries). So a
 //! commit never waits behind a computation, nor sealing behind a query. Within a queue any free
 //! thread takes the next job of any core: a core waits only while all threads are busy.
@@ -36,6 +36,10 @@ use crate::{CoreId, SideQueue, clock, closing, file_ops, pacer};
 /// Most jobs in one queue. A caller that finds the queue full waits.
 const QUEUE_JOBS: usize = 1024;
 
+/// Names that are looked up at a time. A look-up waits for other machines, sometimes for many
+/// seconds.
+const NAME_THREADS: u16 = 4;
+
 /// How much nicer computing threads are than cores. Beside a thread of another program, or a core,
 /// that always computes, a computing thread gets two fifths of a CPU.
 const COMPUTING_NICENESS: i32 = 2;
@@ -48,6 +52,7 @@ pub(crate) struct SideThreads {
     files: flume::Sender<Job>,
     device: flume::Sender<Job>,
     closing: flume::Sender<Job>,
+    names: flume::Sender<Job>,
     upkeep: flume::Sender<Job>,
     merging: flume::Sender<Job>,
     queries: flume::Sender<Job>,
@@ -86,6 +91,7 @@ impl SideThreads {
             files: files("side-file", threads)?,
             device: files("side-flush", threads)?,
             closing: files("side-close", 1)?,
+            names: files("side-name", NAME_THREADS)?,
             upkeep: computing("side-work", SideQueue::Upkeep)?,
             merging: computing("side-merge", SideQueue::Merging)?,
             queries: computing("side-query", SideQueue::Queries)?,
@@ -121,6 +127,15 @@ impl SideThreads {
         F: FnOnce() -> T + Send + 'static,
     {
         run(&self.device, operation).await
+    }
+
+    /// Looks a name up, or does other work that waits for other machines.
+    pub(crate) async fn name<T, F>(&self, look_up: F) -> T
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        run(&self.names, look_up).await
     }
 
     /// Removes a file. Its blocks are freed aside.

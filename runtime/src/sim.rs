@@ -41,6 +41,7 @@ mod costs;
 mod disk;
 mod disk_faults;
 mod file;
+mod hosts;
 mod inode;
 mod names;
 mod network;
@@ -55,6 +56,8 @@ mod world;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
+use std::io;
+use std::net::IpAddr;
 use std::ops::{Range, RangeInclusive};
 use std::rc::Rc;
 use std::time::Duration;
@@ -170,6 +173,17 @@ impl Simulation {
     /// unless set. Small buffers let writers wait.
     pub fn set_socket_buffer_bytes(&self, range: RangeInclusive<u64>) {
         self.network.buffer_bytes.replace(range);
+    }
+
+    /// Sets what looking up a host gives from here on, and how long that takes. Other hosts are not
+    /// known, except `localhost` and addresses.
+    pub fn set_host(
+        &self,
+        host: &str,
+        answer: Result<Vec<IpAddr>, io::ErrorKind>,
+        delay: Duration,
+    ) {
+        self.network.hosts.set(host, answer, delay);
     }
 
     /// Sets how many connections may wait at a listener; 4096 unless set.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -203,6 +203,15 @@ pub trait Runtime: Clone + 'static {
         address: SocketAddr,
         deadline: Monotonic,
     ) -> io::Result<(Self::Reader, Self::Writer)>;
+
+    /// The addresses of a host, by the resolver of the system, in the order in which they are to
+    /// be tried; at least one. A few names are asked for at a time, and further ones wait. The
+    /// simulation has a table of hosts, and knows `localhost`.
+    ///
+    /// # Errors
+    /// The host is not known, or the resolver does not answer. [`io::ErrorKind::TimedOut`] at the
+    /// deadline; the resolver works on then, and its answer is dropped.
+    async fn resolve(&self, host: &str, deadline: Monotonic) -> io::Result<Vec<IpAddr>>;
 
     /// Opens a file.
     async fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Self::File>;

@@ -21,6 +21,18 @@ pub async fn connect<R: Runtime>(
     deadline: Monotonic,
 ) -> io::Result<(TlsReader<R>, TlsWriter<R>)> {
     let (reader, writer) = runtime.connect(address, deadline).await?;
+    begin(runtime, reader, writer, name, config, deadline).await
+}
+
+/// Begins TLS on a connection, and finishes the handshake before `deadline`.
+pub(crate) async fn begin<R: Runtime>(
+    runtime: &R,
+    reader: R::Reader,
+    writer: R::Writer,
+    name: ServerName<'static>,
+    config: Arc<ClientConfig>,
+    deadline: Monotonic,
+) -> io::Result<(TlsReader<R>, TlsWriter<R>)> {
     let tls = ClientConnection::new(config, name)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     // One's own connections are few: each may hold the longest handshake.

@@ -4,7 +4,7 @@
 //! [`TlsListener`] wraps a listener and is one itself. It accepts readers and writers
 //! like any other, so a server needs to know nothing of TLS. The
 //! handshake happens in the first read, on the connection's own task, never in the
-//! accept loop.
+//! accept loop. [`TlsDialer`] opens connections to hosts by name, plain or with TLS, for clients.
 //!
 //! # Guarantees
 //!
@@ -31,14 +31,19 @@
 //! that forgot TLS, and names no runtime backend.
 
 mod any_client;
+mod any_server;
+mod client_settings;
 mod connector;
+mod dialer;
 mod listener;
 mod session;
 mod settings;
 mod stream;
 mod suites;
 
+pub use client_settings::{ClientTlsError, ClientTlsSettings};
 pub use connector::connect;
+pub use dialer::{DialedReader, DialedWriter, TlsDialer};
 pub use listener::{TlsAcceptor, TlsListener};
 pub use session::MAX_HANDSHAKE_BYTES;
 pub use settings::{ClientAuth, MinVersion, SettingsError, TlsSettings};

@@ -174,7 +174,7 @@ impl TlsSettings {
 }
 
 /// All certificates of a PEM text; at least one.
-fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(crate) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     match all {
         Ok(all) if all.is_empty() => Err("no certificate found".to_owned()),

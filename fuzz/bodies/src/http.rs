@@ -4,6 +4,8 @@
 
 use logsvc_runtime::{Budget, BufferPool};
 
+use bytes::Bytes;
+use logsvc_http::client::{Piece, ResponseDecoder, ResponseLimits, Target};
 use logsvc_http::websocket::{Event, Handshake, MessageDecoder};
 use logsvc_http::{
     BodyReader, ChunkedDecoder, Decoded, HeadDecoder, HeadLimits, InputBuffer, Params, Refusal,
@@ -96,6 +98,76 @@ pub fn requests(data: &[u8]) {
     let whole = parse_requests(bytes, []);
     assert_eq!(whole, parse_requests(bytes, [cut]), "cut at {cut}");
     assert_eq!(whole, parse_requests(bytes, std::iter::repeat_n(1, bytes.len())), "in bytes");
+}
+
+/// The answers in a connection's bytes, in text for comparison, until the connection ends by its
+/// own rules or an answer is refused. Bytes that begin with `HEAD ` are answers to such requests.
+pub fn parse_answers(bytes: &[u8], cuts: impl IntoIterator<Item = usize>) -> Vec<String> {
+    let limits = ResponseLimits { max_head_bytes: 1024, max_body_bytes: MAX_BODY_BYTES };
+    let answers = bytes.strip_prefix(b"HEAD ");
+    let is_head = answers.is_some();
+    let mut rest = Bytes::copy_from_slice(answers.unwrap_or(bytes));
+    let mut cuts = cuts.into_iter();
+    let mut input = Bytes::new();
+    let mut said = Vec::new();
+    loop {
+        let mut decoder = ResponseDecoder::new(limits, is_head);
+        let mut body = Vec::new();
+        let end = loop {
+            match decoder.decode(&mut input) {
+                Ok(Some(Piece::Interim(status))) => said.push(format!("interim {status}")),
+                Ok(Some(Piece::Head(head))) => {
+                    said.push(format!("{:?} {}", head.version, head.status.as_u16()));
+                    for (name, value) in &head.headers {
+                        said.push(format!("  {name}: {}", value.as_bytes().escape_ascii()));
+                    }
+                }
+                Ok(Some(Piece::Data(data))) => body.extend_from_slice(&data),
+                Ok(Some(Piece::End)) => break None,
+                Ok(None) if rest.is_empty() => break Some(decoder.finish()),
+                Ok(None) => {
+                    assert!(input.is_empty(), "the decoder leaves bytes");
+                    let piece_len = cuts.next().unwrap_or(rest.len()).clamp(1, rest.len());
+                    input = rest.split_to(piece_len);
+                }
+                Err(error) => break Some(Err(error)),
+            }
+        };
+        let has_begun = decoder.has_begun();
+        if !body.is_empty() {
+            said.push(format!("body: {}", body.escape_ascii()));
+        }
+        match end {
+            None => said.push(format!("complete, keep_alive={}", decoder.keep_alive())),
+            Some(Ok(())) => said.push("complete at the end of the connection".to_owned()),
+            Some(Err(error)) if has_begun => said.push(format!("refused: {error}")),
+            Some(Err(_)) => {}
+        }
+        if end.is_some() || !decoder.keep_alive() {
+            return said;
+        }
+    }
+}
+
+/// Fuzz target: answers, as the client reads them.
+pub fn answers(data: &[u8]) {
+    let (cut, bytes) = split_cut(data);
+    let whole = parse_answers(bytes, []);
+    assert_eq!(whole, parse_answers(bytes, [cut]), "cut at {cut}");
+    assert_eq!(whole, parse_answers(bytes, std::iter::repeat_n(1, bytes.len())), "in bytes");
+}
+
+/// Fuzz target: addresses of requests. What is taken can stand in a request.
+pub fn request_targets(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(target) = Target::parse(text) else { return };
+    let parts = [target.host(), target.path_and_query()];
+    for part in parts {
+        assert!(!part.is_empty() && part.bytes().all(|byte| byte > b' ' && byte != 0x7f));
+    }
+    assert!(target.path_and_query().starts_with('/') && target.port() > 0);
+    let shown = format!("{target:?}");
+    assert_eq!(Target::parse(&shown).map(|again| format!("{again:?}")), Ok(shown));
 }
 
 /// The content of a chunked body, in pieces of `cuts`: data, then the refusal or whether it is

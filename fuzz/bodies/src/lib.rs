@@ -17,6 +17,10 @@ pub mod http;
 pub mod logql;
 #[cfg(feature = "proto")]
 pub mod proto;
+#[cfg(feature = "rules")]
+pub mod rules;
+#[cfg(feature = "runtime")]
+pub mod runtime;
 #[cfg(feature = "segment")]
 pub mod segment;
 #[cfg(feature = "shards")]

@@ -82,6 +82,7 @@ checks! {
     net::a_busy_connection_starves_nobody,
     net::busy_accepting_starves_nobody,
     net::empty_writes_do_nothing,
+    net::names_of_hosts_are_resolved,
     deadlines::a_silent_peer_times_out,
     deadlines::after_a_timeout_nothing_is_read,
     deadlines::a_timeout_touches_no_other_connection,

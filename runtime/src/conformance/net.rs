@@ -235,3 +235,13 @@ pub(super) async fn empty_writes_do_nothing<R: Runtime>(runtime: R, _: PathBuf) 
     near_writer.write_all(b"x".to_vec(), NEVER).await.0.expect("write");
     assert_eq!(read_up_to(&mut far_reader, 1).await, b"x");
 }
+
+pub(super) async fn names_of_hosts_are_resolved<R: Runtime>(runtime: R, _: PathBuf) {
+    for host in ["localhost", "127.0.0.1", "::1"] {
+        let found = runtime.resolve(host, in_millis(&runtime, 20_000)).await.expect(host);
+        assert!(!found.is_empty() && found.iter().all(|address| address.is_loopback()));
+    }
+    assert!(runtime.resolve("no host", in_millis(&runtime, 20_000)).await.is_err());
+    let error = runtime.resolve("localhost", runtime.now()).await.err();
+    assert!(error.is_none_or(|error| error.kind() == io::ErrorKind::TimedOut));
+}

@@ -26,10 +26,10 @@ mod notifier;
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{FromRawFd, IntoRawFd};
 use std::path::Path;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -43,8 +43,9 @@ pub use net::{GlommioListener, GlommioReader, GlommioWriter};
 use self::notifier::{Notified, Notifier};
 use crate::entropy::Entropy;
 use crate::launch::CoreContext;
+use crate::race::race;
 use crate::{CoreId, DirEntry, DiskSpace, Monotonic, OpenMode, Runtime, SideQueue, SideThreads};
-use crate::{clock, file_ops};
+use crate::{clock, file_ops, names};
 
 /// One core of the glommio backend.
 #[derive(Clone)]
@@ -185,6 +186,15 @@ impl Runtime for GlommioRuntime {
         deadline: Monotonic,
     ) -> io::Result<(GlommioReader, GlommioWriter)> {
         net::connect(self, address, deadline).await
+    }
+
+    async fn resolve(&self, host: &str, deadline: Monotonic) -> io::Result<Vec<IpAddr>> {
+        let host = host.to_owned();
+        let look_up = pin!(self.side().name(move || names::look_up(&host)));
+        match race(look_up, || sleep_until(deadline)).await {
+            Some(found) => found,
+            None => Err(io::ErrorKind::TimedOut.into()),
+        }
     }
 
     async fn open(&self, path: &Path, mode: OpenMode) -> io::Result<GlommioFile> {

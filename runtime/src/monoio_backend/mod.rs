@@ -28,8 +28,9 @@ mod yielding;
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::pin::pin;
 use std::rc::Rc;
 
 pub use driver::{MonoioDriver, launch};
@@ -38,8 +39,9 @@ pub use net::{MonoioListener, MonoioReader, MonoioWriter};
 
 use crate::entropy::Entropy;
 use crate::launch::CoreContext;
+use crate::race::race;
 use crate::{CoreId, DirEntry, DiskSpace, Monotonic, OpenMode, Runtime, SideQueue, SideThreads};
-use crate::{clock, file_ops};
+use crate::{clock, file_ops, names};
 use driver::ChosenDriver;
 use yielding::Yielder;
 
@@ -152,6 +154,15 @@ impl Runtime for MonoioRuntime {
         deadline: Monotonic,
     ) -> io::Result<(MonoioReader, MonoioWriter)> {
         net::connect(self, address, deadline).await
+    }
+
+    async fn resolve(&self, host: &str, deadline: Monotonic) -> io::Result<Vec<IpAddr>> {
+        let host = host.to_owned();
+        let look_up = pin!(self.side().name(move || names::look_up(&host)));
+        match race(look_up, || sleep_until(deadline)).await {
+            Some(found) => found,
+            None => Err(io::ErrorKind::TimedOut.into()),
+        }
     }
 
     async fn open(&self, path: &Path, mode: OpenMode) -> io::Result<MonoioFile> {

@@ -15,6 +15,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use super::hosts::Hosts;
 use super::random::Random;
 use super::runtime::SimRuntime;
 use super::stream::{Endpoint, SimReader, SimWriter, connection};
@@ -39,6 +40,7 @@ pub(super) struct Network {
     random: Random,
     listeners: RefCell<Vec<Rc<Queue>>>,
     next_port: Cell<u16>,
+    pub(super) hosts: Hosts,
     failing_accepts_count: Cell<u64>,
     /// The capacity of one direction of a connection, in bytes that its reader has not taken.
     pub(super) buffer_bytes: RefCell<RangeInclusive<u64>>,
@@ -59,6 +61,7 @@ impl Network {
             random: Random::derive(seed, 3),
             listeners: RefCell::default(),
             next_port: Cell::new(FIRST_FREE_PORT),
+            hosts: Hosts::default(),
             failing_accepts_count: Cell::new(0),
             buffer_bytes: RefCell::new(64 << 10..=512 << 10),
             backlog_connections: Cell::new(4096),

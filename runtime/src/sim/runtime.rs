@@ -3,11 +3,12 @@
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::completion::{Completion, completion};
 use super::costs;
@@ -181,6 +182,13 @@ impl Runtime for SimRuntime {
         deadline: Monotonic,
     ) -> io::Result<(SimReader, SimWriter)> {
         Network::connect(self, address, deadline).await
+    }
+
+    async fn resolve(&self, host: &str, deadline: Monotonic) -> io::Result<Vec<IpAddr>> {
+        let (answer, delay) = self.network.hosts.look_up(host);
+        let arrival = self.now().after(Duration::from_nanos(self.network.delay_nanos()) + delay);
+        self.sleep_until(arrival.min(deadline)).await;
+        if self.now() >= deadline { Err(io::ErrorKind::TimedOut.into()) } else { answer }
     }
 
     async fn open(&self, path: &Path, mode: OpenMode) -> io::Result<SimFile> {

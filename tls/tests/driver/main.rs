@@ -8,6 +8,7 @@
 mod agreement;
 mod certificates;
 mod client;
+mod dialer;
 mod exchanges;
 mod refusals;
 mod support;
@@ -94,6 +95,13 @@ cases! {
         required_certificates_are_checked
         optional_certificates_are_checked
         any_certificate_may_do;
+    dialer:
+        requests_go_over_tls
+        servers_have_to_prove_their_name
+        a_client_may_show_a_certificate
+        bad_files_are_named
+        tunnels_lead_through_proxies
+        a_server_without_tls_is_an_error;
     refusals:
         plain_http_is_told
         garbage_is_refused

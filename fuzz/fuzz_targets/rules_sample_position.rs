@@ -1,0 +1,7 @@
+//! A receiver's position in a sample log: what decodes must encode back.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| logsvc_fuzz_bodies::rules::sample_position(data));
