@@ -26,6 +26,7 @@ mod matcher;
 pub mod merge;
 mod meter;
 mod params;
+mod parts;
 mod patterns;
 pub(crate) mod pipeline;
 pub mod plan;
@@ -49,6 +50,7 @@ pub use matcher::{CompiledMatcher, PatternOutcome, PatternWalk};
 pub use merge::MergeState;
 pub use meter::{Allowance, Stop, Unlimited};
 pub use params::{Direction, QueryLimits, QueryParams, QueryTime};
+pub use parts::{KnownParts, WindowParts};
 pub use plan::{LeafPlan, Plan, StreamLabels};
 pub use required::{LineTest, LineTests, RequiredText};
 pub use result::{
@@ -56,4 +58,8 @@ pub use result::{
     VectorSample,
 };
 pub use reuse::{KnownSteps, Steps, depends_on_clock};
+pub use template::alert::{
+    AlertData, AlertLines, AlertNeed, AlertOutput, AlertTemplate, MAX_LINES, MAX_QUERIES,
+    QueryAnswer,
+};
 pub use volume::SizeOf;

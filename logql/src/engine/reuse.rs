@@ -13,7 +13,7 @@
 use std::ops::Range;
 
 use super::error::EvalError;
-use super::params::{Grid, QueryTime};
+use super::params::{Grid, QueryTime, Windows};
 use super::pipeline::effects;
 use super::plan::{Node, Plan, Root};
 use super::result::{MatrixSeries, ResultPoint};
@@ -36,6 +36,45 @@ pub struct Steps {
 }
 
 impl Steps {
+    /// The steps of one range aggregation. Its windows do not reach the ends of time.
+    pub(crate) fn of_windows(windows: &Windows) -> Steps {
+        let Windows { grid, range_ns, offset_ns } = *windows;
+        let back_ns = range_ns.saturating_add(offset_ns).saturating_sub(1);
+        Steps { grid, back_ns, ahead_ns: offset_ns.saturating_neg() }
+    }
+
+    /// The times of the steps.
+    pub(crate) fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    /// How many steps later these steps begin than others at the same distance.
+    pub(crate) fn distance_from(&self, other: &Steps) -> i128 {
+        let ns = i128::from(self.grid.start_ns) - i128::from(other.grid.start_ns);
+        ns / i128::from(self.grid.step_ns)
+    }
+
+    /// The steps of `wanted`, which must be steps of the same query, from the first one that is
+    /// not among these steps to the last. Steps that see the half-open times `changed`, in ns,
+    /// count as if they were not.
+    pub(crate) fn missing(&self, wanted: &Steps, changed: &[(i64, i64)]) -> Range<u32> {
+        let is_same = self.step_ns() == wanted.step_ns()
+            && self.phase_ns() == wanted.phase_ns()
+            && (self.back_ns, self.ahead_ns) == (wanted.back_ns, wanted.ahead_ns);
+        if !is_same {
+            return 0..wanted.count();
+        }
+        let first = wanted.first_at_or_after(self.time_ns(0));
+        let last_ns = self.time_ns(self.count() - 1);
+        let end = wanted.first_at_or_after(last_ns.saturating_add(1));
+        // Runs of steps that are not known, in any order.
+        let around = [0..first, end.max(first)..wanted.count()];
+        let seen = changed.iter().map(|&times| wanted.that_see(times));
+        let unknown = around.into_iter().chain(seen).filter(|steps| !steps.is_empty());
+        let hull = unknown.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+        hull.unwrap_or(0..0)
+    }
+
     /// How many there are, at least one.
     #[must_use]
     pub fn count(&self) -> u32 {
@@ -206,22 +245,7 @@ impl KnownSteps {
     /// steps that see these times are not known.
     #[must_use]
     pub fn missing(&self, wanted: &Steps, changed: &[(i64, i64)]) -> Range<u32> {
-        let known = &self.steps;
-        let is_same = known.step_ns() == wanted.step_ns()
-            && known.phase_ns() == wanted.phase_ns()
-            && (known.back_ns, known.ahead_ns) == (wanted.back_ns, wanted.ahead_ns);
-        if !is_same {
-            return 0..wanted.count();
-        }
-        let first = wanted.first_at_or_after(known.time_ns(0));
-        let last_ns = known.time_ns(known.count() - 1);
-        let end = wanted.first_at_or_after(last_ns.saturating_add(1));
-        // Runs of steps that are not known, in any order.
-        let around = [0..first, end.max(first)..wanted.count()];
-        let seen = changed.iter().map(|&times| wanted.that_see(times));
-        let unknown = around.into_iter().chain(seen).filter(|steps| !steps.is_empty());
-        let hull = unknown.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
-        hull.unwrap_or(0..0)
+        self.steps.missing(wanted, changed)
     }
 
     /// The answer for the steps of `wanted`: the steps of `missing` from `fresh`, the other

@@ -182,6 +182,18 @@ impl TestStore {
         merge.finish().map_err(QueryError::Eval)
     }
 
+    /// The results of a leaf on all shards.
+    ///
+    /// # Errors
+    /// The leaf cannot be compiled.
+    pub fn run_leaf_on_all(
+        &self,
+        leaf: &LeafPlan,
+        layout: &Layout,
+    ) -> Result<Vec<LeafResult>, PlanError> {
+        (0..layout.shards).map(|shard| self.run_leaf(leaf, shard, layout)).collect()
+    }
+
     /// Runs a leaf on one shard.
     fn run_leaf(
         &self,

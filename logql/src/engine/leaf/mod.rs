@@ -160,6 +160,12 @@ impl LeafResult {
         matches!(self.data, LeafData::Failed(EvalError::TooManySeries { .. }))
     }
 
+    /// The number of its leaf in the plan.
+    #[must_use]
+    pub fn leaf(&self) -> usize {
+        self.leaf
+    }
+
     /// The work the leaf has done.
     #[must_use]
     pub fn stats(&self) -> LeafStats {

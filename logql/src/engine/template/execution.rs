@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use super::alert::AlertRun;
 use super::functions::RegexCache;
 use super::json::Json;
 use super::out::{ENDED, Out};
@@ -19,6 +20,9 @@ const COUNTED_STEPS: u32 = 64;
 const STEP_WORK: usize = 64;
 /// Bytes of output, beyond twice the length of the line.
 const MAX_OUTPUT_BYTES: usize = 4 << 20;
+
+/// Bytes of output for a label or an annotation of an alert.
+const MAX_ALERT_BYTES: usize = 64 << 10;
 
 /// The entry a template is executed over.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +42,8 @@ pub(crate) struct Input<'v> {
 pub(super) struct Execution<'v> {
     pub(super) input: Input<'v>,
     pub(super) regexes: &'v RefCell<RegexCache>,
+    /// What the functions of alerts see.
+    pub(super) alert: Option<&'v AlertRun<'v>>,
     steps: Cell<u32>,
     work_bytes: Cell<usize>,
     /// Bytes that were admitted until the execution ends.
@@ -63,10 +69,22 @@ impl<'v> Execution<'v> {
         Self {
             input,
             regexes,
+            alert: None,
             steps: Cell::new(MAX_STEPS),
             work_bytes: Cell::new(work_bytes),
             kept_bytes: Cell::new(0),
         }
+    }
+
+    /// An execution for an alert; `input` has the meter.
+    pub(super) fn for_alert(
+        input: Input<'v>,
+        regexes: &'v RefCell<RegexCache>,
+        alert: &'v AlertRun<'v>,
+    ) -> Self {
+        let mut run = Self::new(input, regexes);
+        run.alert = Some(alert);
+        run
     }
 
     /// The meter of the leaf's memory and work.
@@ -89,7 +107,7 @@ impl<'v> Execution<'v> {
 
     /// Largest length of an output.
     pub(super) fn max_output_bytes(&self) -> usize {
-        max_output_bytes(&self.input)
+        if self.alert.is_some() { MAX_ALERT_BYTES } else { max_output_bytes(&self.input) }
     }
 
     /// Asks for memory for an array that stays until the execution ends.

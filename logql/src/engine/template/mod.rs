@@ -8,8 +8,12 @@
 //! nesting when parsing and executing, steps, bytes read, written and kept, and the size of regular
 //! expressions. A template that goes over a bound fails like any other execution error.
 //!
+//! Labels and annotations of alerts are templates with other functions and variables, those of
+//! Prometheus: [`alert`] executes them with the same engine.
+//!
 //! Differences from Go: no methods of times that return several values, and the bounds.
 
+pub(crate) mod alert;
 mod ast;
 mod exec;
 mod execution;
@@ -19,6 +23,7 @@ mod labels;
 mod lexer;
 mod number;
 mod out;
+mod parsed;
 mod parser;
 mod plain;
 mod print;
@@ -37,9 +42,11 @@ use std::cell::RefCell;
 use super::labels::EntryLabels;
 use execution::Execution;
 pub(crate) use execution::Input;
-use functions::RegexCache;
+use functions::{RegexCache, find_for_logs};
 use labels::LabelMap;
 use out::ENDED;
+use parsed::Parsed;
+use value::Value;
 
 /// The work of compiling a byte of a template, see [`super::meter`].
 const COMPILE_FACTOR: usize = 64;
@@ -47,12 +54,8 @@ const COMPILE_FACTOR: usize = 64;
 /// A compiled template.
 #[derive(Debug)]
 pub(crate) struct Template {
-    /// `line` or `label`, which error messages name.
-    name: &'static str,
-    /// The source, in which error messages find lines and columns.
-    text: Box<[u8]>,
-    /// The template itself, then the templates that it defines.
-    trees: parser::Trees,
+    /// Its name is `line` or `label`.
+    parsed: Parsed,
     regexes: RefCell<RegexCache>,
     /// Heap memory of all but the regular expressions, in bytes.
     own_bytes: usize,
@@ -87,13 +90,13 @@ impl Template {
         {
             return Err(ENDED.to_owned());
         }
-        let trees = parser::parse(name, text, &mut |ident| labels.name_id(ident))?;
-        let own_bytes = text.len() + size::of_trees(&trees);
+        let parsed =
+            Parsed::parse(name.into(), text, find_for_logs, &mut |ident| labels.name_id(ident))?;
+        let own_bytes = text.len() + size::of_trees(&parsed.trees);
         // The stage counts its memory.
         labels.meter().release(compiling_bytes);
-        let is_plain = plain::is_plain(&trees[0].1);
-        let regexes = RefCell::default();
-        Ok(Self { name, text: text.into(), trees, regexes, own_bytes, is_plain })
+        let is_plain = plain::is_plain(&parsed.trees[0].1);
+        Ok(Self { parsed, regexes: RefCell::default(), own_bytes, is_plain })
     }
 
     /// Heap memory in bytes; of regular expressions about.
@@ -105,13 +108,13 @@ impl Template {
     /// False when it may read any label, or is no template at all.
     pub(crate) fn for_each_name(text: &[u8], visit: &mut impl FnMut(&str)) -> bool {
         let mut labels = EntryLabels::new();
-        parser::parse("", text, &mut |ident| labels.name_id(ident))
+        parser::parse("", text, find_for_logs, &mut |ident| labels.name_id(ident))
             .is_ok_and(|trees| reads::for_each_name(&trees, visit))
     }
 
     /// True when the template may look at the line.
     pub(crate) fn reads_line(&self) -> bool {
-        memchr::memmem::find(&self.text, b"__line__").is_some()
+        memchr::memmem::find(&self.parsed.text, b"__line__").is_some()
     }
 
     /// Appends the output for an entry.
@@ -121,10 +124,11 @@ impl Template {
     /// instance. The output until then is of no use.
     pub(crate) fn execute(&self, input: Input<'_>, out: &mut Vec<u8>) -> Result<(), String> {
         let labels = LabelMap::new(input.labels);
-        if self.is_plain && plain::execute(&self.trees[0].1, &labels, &input, out)? {
+        if self.is_plain && plain::execute(&self.parsed.trees[0].1, &labels, &input, out)? {
             return Ok(());
         }
-        exec::execute(self, &labels, &Execution::new(input, &self.regexes), out)
+        let run = Execution::new(input, &self.regexes);
+        exec::execute(&self.parsed, Value::Labels(&labels), &run, out)
     }
 }
 

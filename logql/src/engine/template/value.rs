@@ -3,6 +3,9 @@
 
 use std::rc::Rc;
 
+use logsvc_proto::Labels;
+
+use super::alert::AlertData;
 use super::json::Json;
 use super::labels::LabelMap;
 use super::time::Time;
@@ -92,9 +95,53 @@ pub(super) enum Value<'v> {
     /// An element of an array or object: an interface value in Go. At the end of a pipeline it
     /// becomes the value that it holds.
     Element(Json),
+    /// Labels in templates of alerts.
+    Map(&'v Labels),
+    /// The arguments of `args`, which become a map with the keys `arg0`, `arg1` and so on.
+    Arguments(Rc<Arguments<'v>>),
+    /// What a template of an alert is executed over.
+    Alert(&'v AlertData<'v>),
+    /// A sample of a query's result.
+    Sample(&'v (Labels, f64)),
+    /// The result of a query.
+    Samples(Rc<[&'v (Labels, f64)]>),
 }
 
 impl<'v> Value<'v> {
+    /// The value of a label; empty text when there is none.
+    pub(super) fn label(labels: &'v Labels, name: &str) -> Self {
+        Self::text(labels.get(name).unwrap_or("").as_bytes())
+    }
+
+    /// One of the arguments of `args`, by its key.
+    pub(super) fn argument(args: &Arguments<'v>, key: &str) -> Self {
+        let digits = key.strip_prefix("arg").unwrap_or("");
+        let index = digits.parse().ok().filter(|index: &usize| index.to_string() == digits);
+        index.and_then(|index| args.values.get(index)).cloned().unwrap_or_default()
+    }
+
+    /// The arguments of `args` with their keys, sorted by key.
+    pub(super) fn sorted_arguments(args: &Arguments<'v>) -> Vec<(String, Self)> {
+        let named =
+            args.values.iter().enumerate().map(|(i, value)| (format!("arg{i}"), value.clone()));
+        let mut sorted: Vec<_> = named.collect();
+        sorted.sort_by(|a, b| a.0.cmp(&b.0));
+        sorted
+    }
+
+    /// True for maps and structs.
+    pub(super) fn has_fields(&self) -> bool {
+        matches!(
+            self,
+            Self::Labels(_)
+                | Self::Object(_)
+                | Self::Map(_)
+                | Self::Arguments(_)
+                | Self::Alert(_)
+                | Self::Sample(_)
+        )
+    }
+
     pub(super) fn text(text: impl Into<Text<'v>>) -> Self {
         Self::Text(text.into())
     }
@@ -129,10 +176,16 @@ impl<'v> Value<'v> {
             Self::Month(_) => "time.Month",
             Self::Weekday(_) => "time.Weekday",
             Self::Duration(_) => "time.Duration",
-            Self::Labels(_) => "map[string]string",
+            Self::Labels(_) | Self::Map(_) => "map[string]string",
             Self::Array(_) => "[]interface {}",
-            Self::Object(_) => "map[string]interface {}",
+            Self::Object(_) | Self::Arguments(_) => "map[string]interface {}",
             Self::Element(_) => "interface {}",
+            Self::Alert(_) => {
+                "struct { Labels map[string]string; ExternalLabels map[string]string; \
+                 ExternalURL string; Value float64 }"
+            }
+            Self::Sample(_) => "*template.sample",
+            Self::Samples(_) => "template.queryResult",
         }
     }
 
@@ -157,7 +210,10 @@ impl<'v> Value<'v> {
             Self::Float(value) => *value == 0.0,
             Self::Complex(real, imaginary) => *real == 0.0 && *imaginary == 0.0,
             Self::Text(text) => text.bytes().is_empty(),
-            Self::Time(_) => false,
+            Self::Time(_) | Self::Alert(_) | Self::Sample(_) => false,
+            Self::Map(labels) => labels.is_empty(),
+            Self::Arguments(args) => args.values.is_empty(),
+            Self::Samples(samples) => samples.is_empty(),
             Self::Labels(labels) => labels.len() == 0,
             Self::Array(items) => items.is_empty(),
             Self::Object(fields) => fields.is_empty(),
@@ -200,6 +256,14 @@ impl<'v> Value<'v> {
             _ => 0,
         }
     }
+}
+
+/// The arguments of `args`.
+#[derive(Debug)]
+pub(super) struct Arguments<'v> {
+    pub(super) values: Vec<Value<'v>>,
+    /// How deep such values hold one another, from 1.
+    pub(super) depth: usize,
 }
 
 /// Kinds of comparable values.

@@ -141,7 +141,7 @@ impl<'v> Exec<'v, '_> {
             return self.call_method(dot, method, receiver, ErrorNode::Arg(node), args, last);
         }
         let has_args = !args.is_empty() || last.is_some();
-        if has_args && matches!(receiver, Value::Labels(_) | Value::Object(_)) {
+        if has_args && receiver.has_fields() {
             return self.fail(format!("{} is not a method but has arguments", field.text));
         }
         match receiver {
@@ -150,6 +150,11 @@ impl<'v> Exec<'v, '_> {
                 let found = Json::find(&fields, field.text.as_bytes());
                 Ok(Value::Element(found.cloned().unwrap_or(Json::Null)))
             }
+            Value::Map(labels) => Ok(Value::label(labels, &field.text)),
+            Value::Arguments(args) => Ok(Value::argument(&args, &field.text)),
+            Value::Alert(data) if let Some(value) = data.field(&field.text) => Ok(value),
+            Value::Sample((labels, _)) if &*field.text == "Labels" => Ok(Value::Map(labels)),
+            Value::Sample((_, value)) if &*field.text == "Value" => Ok(Value::Float(*value)),
             _ => self.fail(format!("can't evaluate field {} in type {type_name}", field.text)),
         }
     }
@@ -233,6 +238,8 @@ impl<'v> Exec<'v, '_> {
             Param::Float => matches!(value, Value::Float(_)),
             Param::Time => matches!(value, Value::Time(_)),
             Param::Duration => matches!(value, Value::Duration(_)),
+            Param::Sample => matches!(value, Value::Sample(_)),
+            Param::Samples => matches!(value, Value::Samples(_)),
         };
         if fits {
             return Ok(value);

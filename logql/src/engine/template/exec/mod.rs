@@ -10,11 +10,10 @@ mod command;
 use logsvc_proto::go::quote::quoted_bytes;
 use std::rc::Rc;
 
-use super::Template;
 use super::ast::{Action, Branch, ErrorNode, List, Node, Pipe};
 use super::execution::Execution;
-use super::labels::LabelMap;
 use super::out::{ENDED, Out};
+use super::parsed::Parsed;
 use super::print;
 use super::value::{Text, Value};
 
@@ -32,7 +31,7 @@ enum Flow {
 /// One execution of a template and of the templates that it calls.
 struct Exec<'v, 'o> {
     run: &'o Execution<'v>,
-    template: &'v Template,
+    template: &'v Parsed,
     out: Out<'o>,
     /// Name of the template at hand.
     name: &'v [u8],
@@ -46,18 +45,17 @@ struct Exec<'v, 'o> {
     depth: usize,
 }
 
-/// Executes a template.
+/// Executes a template over a value.
 ///
 /// # Errors
 /// Go's message.
 pub(super) fn execute<'v>(
-    template: &'v Template,
-    labels: &'v LabelMap<'v>,
+    template: &'v Parsed,
+    dot: Value<'v>,
     run: &Execution<'v>,
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
     let max_len_bytes = out.len().saturating_add(run.max_output_bytes());
-    let dot = Value::Labels(labels);
     let (name, root) = &template.trees[0];
     let mut exec = Exec {
         run,
@@ -212,6 +210,34 @@ impl<'v> Exec<'v, '_> {
                     }
                 }
                 labels.len() == 0
+            }
+            Value::Map(labels) => {
+                for (name, value) in labels.iter() {
+                    let (name, value) =
+                        (Value::text(name.as_bytes()), Value::text(value.as_bytes()));
+                    if self.iteration(branch, name, value)? == Flow::Break {
+                        break;
+                    }
+                }
+                labels.is_empty()
+            }
+            Value::Arguments(args) => {
+                for (name, value) in Value::sorted_arguments(&args) {
+                    if self.iteration(branch, Value::text(name), value)? == Flow::Break {
+                        break;
+                    }
+                }
+                args.values.is_empty()
+            }
+            Value::Samples(samples) => {
+                for (i, sample) in samples.iter().enumerate() {
+                    let index = i64::try_from(i).expect("no array is that long");
+                    let sample = Value::Sample(sample);
+                    if self.iteration(branch, Value::Int(index), sample)? == Flow::Break {
+                        break;
+                    }
+                }
+                samples.is_empty()
             }
             value => match value.as_int() {
                 Some(_) if branch.pipe.variables.len() > 1 => {

@@ -52,6 +52,9 @@ fn len<'v>(value: &Value<'v>) -> Result<Value<'v>, String> {
         Value::Labels(labels) => labels.len(),
         Value::Array(items) => items.len(),
         Value::Object(fields) => fields.len(),
+        Value::Map(labels) => labels.len(),
+        Value::Arguments(args) => args.values.len(),
+        Value::Samples(samples) => samples.len(),
         Value::Nothing => {
             return Err("reflect: call of reflect.Value.Type on zero Value".to_owned());
         }
@@ -105,6 +108,12 @@ fn index<'v>(_: &Execution<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, Str
                 Value::Element(Json::find(&fields, key(by)?).cloned().unwrap_or(Json::Null))
             }
             Value::Labels(labels) => Value::text(labels.find(key(by)?)),
+            Value::Map(labels) => Value::label(labels, &String::from_utf8_lossy(key(by)?)),
+            Value::Arguments(args) => Value::argument(&args, &String::from_utf8_lossy(key(by)?)),
+            Value::Samples(samples) => {
+                let index = index_in(by, samples.len())?;
+                Value::Sample(samples.get(index).ok_or("reflect: slice index out of range")?)
+            }
             other => return Err(format!("can't index item of type {}", other.type_name())),
         };
     }
@@ -126,6 +135,7 @@ fn slice<'v>(run: &Execution<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, S
         }
         Value::Text(text) => text.bytes().len(),
         Value::Array(items) => items.len(),
+        Value::Samples(samples) => samples.len(),
         other => return Err(format!("can't slice item of type {}", other.type_name())),
     };
     let mut bounds = [0, len, len];
@@ -143,6 +153,10 @@ fn slice<'v>(run: &Execution<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, S
         Value::Array(items) => {
             run.keep_array(end - start)?;
             Value::Array(items[start..end].into())
+        }
+        Value::Samples(samples) => {
+            run.keep_array(end - start)?;
+            Value::Samples(samples[start..end].into())
         }
         other => other,
     })

@@ -11,10 +11,14 @@ use logsvc_proto::go::quote::{is_printable, quoted_bytes};
 /// How much slower decoding JSON is than copying the text.
 const JSON_FACTOR: usize = 8;
 
-pub(super) const FUNCTIONS: &[Function] = &[
+/// Escapes that every Go template has.
+pub(super) const GO_FUNCTIONS: &[Function] = &[
     Function::variadic("html", &[], Param::Any, |run, args| escaped(run, args, html)),
     Function::variadic("js", &[], Param::Any, |run, args| escaped(run, args, js)),
     Function::variadic("urlquery", &[], Param::Any, |run, args| escaped(run, args, query_escape)),
+];
+
+pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("urlencode", &[Param::Text], |run, args| {
         let value = text(args, 0)?;
         run.build(|out| query_escape(out, value.bytes())).map(Value::text)
@@ -91,7 +95,7 @@ fn js(out: &mut Out<'_>, bytes: &[u8]) -> Result<(), String> {
     })
 }
 
-fn query_escape(out: &mut Out<'_>, bytes: &[u8]) -> Result<(), String> {
+pub(super) fn query_escape(out: &mut Out<'_>, bytes: &[u8]) -> Result<(), String> {
     bytes.iter().try_for_each(|byte| match byte {
         b' ' => out.push(b"+"),
         b'-' | b'_' | b'.' | b'~' => out.push(&[*byte]),

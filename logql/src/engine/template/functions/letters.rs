@@ -13,7 +13,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("title", &[Param::Text], |run, args| title(run, &text(args, 0)?)),
 ];
 
-fn lower<'v>(run: &Execution<'v>, value: Text<'v>) -> Result<Value<'v>, String> {
+pub(super) fn lower<'v>(run: &Execution<'v>, value: Text<'v>) -> Result<Value<'v>, String> {
     let bytes = value.bytes();
     if bytes.is_ascii() {
         run.work(bytes.len())?;
@@ -27,7 +27,7 @@ fn lower<'v>(run: &Execution<'v>, value: Text<'v>) -> Result<Value<'v>, String> 
     map(run, bytes, to_lower)
 }
 
-fn upper<'v>(run: &Execution<'v>, value: Text<'v>) -> Result<Value<'v>, String> {
+pub(super) fn upper<'v>(run: &Execution<'v>, value: Text<'v>) -> Result<Value<'v>, String> {
     let bytes = value.bytes();
     if bytes.is_ascii() {
         run.work(bytes.len())?;
@@ -42,7 +42,7 @@ fn upper<'v>(run: &Execution<'v>, value: Text<'v>) -> Result<Value<'v>, String> 
 }
 
 /// Changes the first letter of every word.
-fn title<'v>(run: &Execution<'v>, value: &Text<'v>) -> Result<Value<'v>, String> {
+pub(super) fn title<'v>(run: &Execution<'v>, value: &Text<'v>) -> Result<Value<'v>, String> {
     let mut previous = ' ';
     map(run, value.bytes(), |c| {
         let starts_word = is_separator(previous);

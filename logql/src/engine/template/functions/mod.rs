@@ -3,6 +3,7 @@
 //! A function states the types of its parameters; arguments are checked against
 //! them before it runs, so that messages about wrong arguments are Go's.
 
+mod alert;
 mod arithmetic;
 mod builtin;
 mod compare;
@@ -30,6 +31,10 @@ pub(super) enum Param {
     Float,
     Time,
     Duration,
+    /// A sample of a query's result.
+    Sample,
+    /// A query's result.
+    Samples,
     /// Go's empty interface.
     Any,
     /// Go's `reflect.Value`: any value or none.
@@ -45,6 +50,8 @@ impl Param {
             Self::Float => "float64",
             Self::Time => "time.Time",
             Self::Duration => "time.Duration",
+            Self::Sample => "*template.sample",
+            Self::Samples => "template.queryResult",
             Self::Any => "interface {}",
             Self::Reflect => "reflect.Value",
         }
@@ -95,11 +102,33 @@ impl Function {
     }
 }
 
-/// The function of a name.
-pub(super) fn find(name: &[u8]) -> Option<&'static Function> {
-    [
+/// Gives the function of a name.
+pub(super) type Find = fn(&[u8]) -> Option<&'static Function>;
+
+fn find_in(tables: &[&'static [Function]], name: &[u8]) -> Option<&'static Function> {
+    tables.iter().copied().flatten().find(|function| function.name.as_bytes() == name)
+}
+
+/// The functions of alerts: those of Go and of Prometheus.
+pub(super) fn find_for_alerts(name: &[u8]) -> Option<&'static Function> {
+    let tables = [
         builtin::FUNCTIONS,
         compare::FUNCTIONS,
+        encoding::GO_FUNCTIONS,
+        alert::NUMBERS,
+        alert::TEXTS,
+        alert::SAMPLES,
+        alert::PLACES,
+    ];
+    find_in(&tables, name)
+}
+
+/// The functions of queries: those of Go and of LogQL.
+pub(super) fn find_for_logs(name: &[u8]) -> Option<&'static Function> {
+    let tables = [
+        builtin::FUNCTIONS,
+        compare::FUNCTIONS,
+        encoding::GO_FUNCTIONS,
         strings::FUNCTIONS,
         letters::FUNCTIONS,
         encoding::FUNCTIONS,
@@ -107,10 +136,8 @@ pub(super) fn find(name: &[u8]) -> Option<&'static Function> {
         convert::FUNCTIONS,
         arithmetic::FUNCTIONS,
         dates::FUNCTIONS,
-    ]
-    .into_iter()
-    .flatten()
-    .find(|function| function.name.as_bytes() == name)
+    ];
+    find_in(&tables, name)
 }
 
 /// Arguments were checked before the call; this is never seen.

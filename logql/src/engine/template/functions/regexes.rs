@@ -12,7 +12,7 @@ use crate::engine::meter::Meter;
 use crate::engine::regex as patterns;
 use crate::engine::template::execution::Execution;
 use crate::engine::template::out::{ENDED, Out};
-use crate::engine::template::value::Value;
+use crate::engine::template::value::{Text, Value};
 use crate::syntax::go_regex::{CapturingRegex, Purpose, compile_capturing, translate};
 use crate::syntax::idents::is_ident_char;
 
@@ -38,13 +38,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     Function::new("regexReplaceAll", THREE_TEXTS, |run, args| {
         let (pattern, value, template) = (text(args, 0)?, text(args, 1)?, text(args, 2)?);
-        let regex = searching(run, pattern.bytes(), value.bytes())?;
-        let replaced = run.build(|out| {
-            replace_all(out, &regex, value.bytes(), |out, captures| {
-                expand(out, &regex, captures, template.bytes())
-            })
-        })?;
-        Ok(Value::Text(replaced))
+        replaced(run, pattern.bytes(), value.bytes(), template.bytes()).map(Value::Text)
     }),
     Function::new("regexReplaceAllLiteral", THREE_TEXTS, |run, args| {
         let (pattern, value, literal) = (text(args, 0)?, text(args, 1)?, text(args, 2)?);
@@ -120,6 +114,32 @@ fn compiled(run: &Execution<'_>, pattern: &[u8]) -> Compiled {
 fn searching(run: &Execution<'_>, pattern: &[u8], text: &[u8]) -> Compiled {
     run.work(text.len().saturating_mul(SEARCH_FACTOR))?;
     compiled(run, pattern)
+}
+
+/// Whether a pattern matches somewhere in a text.
+///
+/// # Errors
+/// It is no pattern, or the execution has to end.
+pub(super) fn is_match(run: &Execution<'_>, pattern: &[u8], text: &[u8]) -> Result<bool, String> {
+    let regex = searching(run, pattern, text)?;
+    run.meter().work(search_work(text.len()));
+    Ok(regex.regex.is_match(text))
+}
+
+/// The text with every match replaced, as `template` says.
+///
+/// # Errors
+/// It is no pattern, the output is too long, or the execution has to end.
+pub(super) fn replaced<'v>(
+    run: &Execution<'v>,
+    pattern: &[u8],
+    text: &[u8],
+    template: &[u8],
+) -> Result<Text<'v>, String> {
+    let regex = searching(run, pattern, text)?;
+    run.build(|out| {
+        replace_all(out, &regex, text, |out, captures| expand(out, &regex, captures, template))
+    })
 }
 
 /// The work of a search that may go to the end of a text, see [`crate::engine::meter`]. Most

@@ -6,6 +6,7 @@ mod blocks;
 mod pipeline;
 
 use super::ast::{Action, Arg, ArgKind, List, Node};
+use super::functions::Find;
 use super::lexed_text;
 use super::lexer::Lexer;
 use super::token::{Kind, Token};
@@ -83,16 +84,19 @@ struct Parser<'t, 'n> {
     scope: Scope,
     depth: usize,
     trees: Trees,
+    find: Find,
     intern: &'n mut dyn FnMut(&[u8]) -> NameId,
 }
 
-/// Parses a template and the templates it defines. The one called `name` comes first.
+/// Parses a template and the templates it defines. The one called `name` comes first. Its
+/// functions are those that `find` finds.
 ///
 /// # Errors
 /// Go's message, `template: line:1: unclosed action` for instance.
 pub(super) fn parse(
     name: &str,
     text: &[u8],
+    find: Find,
     intern: &mut dyn FnMut(&[u8]) -> NameId,
 ) -> Result<Trees, String> {
     let mut parser = Parser {
@@ -104,6 +108,7 @@ pub(super) fn parse(
         scope: Scope::new(),
         depth: 0,
         trees: Vec::new(),
+        find,
         intern,
     };
     let root = parser.root()?;

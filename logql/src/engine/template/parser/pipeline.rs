@@ -3,7 +3,7 @@
 use super::Parser;
 use crate::engine::template::ast::{Arg, ArgKind, Command, Ident, Number, Pipe};
 use crate::engine::template::token::Kind;
-use crate::engine::template::{functions, lexed_text, number};
+use crate::engine::template::{lexed_text, number};
 use logsvc_proto::go::quote::quoted_bytes;
 
 impl Parser<'_, '_> {
@@ -164,7 +164,7 @@ impl Parser<'_, '_> {
     fn term(&mut self) -> Result<Option<Arg>, String> {
         let token = self.next_non_space();
         let kind = match token.kind {
-            Kind::Identifier => match functions::find(token.text) {
+            Kind::Identifier => match (self.find)(token.text) {
                 Some(function) => ArgKind::Function(function),
                 None => {
                     let name = quoted_bytes(token.text);

@@ -4,6 +4,8 @@ mod format;
 mod number;
 mod text;
 
+use logsvc_proto::Labels;
+
 use super::json::Json;
 use super::out::Out;
 use super::value::Value;
@@ -148,7 +150,61 @@ impl<'p, 'o> Printer<'p, 'o> {
                 }
                 self.finish(verb)
             }
+            Value::Map(labels) => self.print_labels(labels, value, verb),
+            Value::Arguments(args) => {
+                self.begin(value, b"map[", verb)?;
+                for (i, (key, arg)) in Value::sorted_arguments(args).iter().enumerate() {
+                    self.separate(i, verb)?;
+                    self.out.push(key.as_bytes())?;
+                    self.out.push(b":")?;
+                    self.print_value(arg, verb)?;
+                }
+                self.finish(verb)
+            }
+            Value::Alert(data) => {
+                self.out.push(b"{")?;
+                self.print_labels(data.labels, &Value::Map(data.labels), verb)?;
+                self.out.push(b" ")?;
+                self.print_labels(data.external_labels, &Value::Map(data.external_labels), verb)?;
+                self.out.push(b" ")?;
+                self.print_value(&Value::text(data.external_url.as_bytes()), verb)?;
+                self.out.push(b" ")?;
+                self.print_float(&Value::Float(data.value), data.value, verb)?;
+                self.out.push(b"}")
+            }
+            Value::Sample((labels, number)) => {
+                self.out.push(b"{")?;
+                self.print_labels(labels, &Value::Map(labels), verb)?;
+                self.out.push(b" ")?;
+                self.print_float(&Value::Float(*number), *number, verb)?;
+                self.out.push(b"}")
+            }
+            Value::Samples(samples) => {
+                self.begin(value, b"[", verb)?;
+                for (i, sample) in samples.iter().enumerate() {
+                    self.separate(i, verb)?;
+                    // Go prints the sample's address here, which says nothing.
+                    self.print_value(&Value::Sample(sample), verb)?;
+                }
+                self.finish(verb)
+            }
         }
+    }
+
+    fn print_labels(
+        &mut self,
+        labels: &Labels,
+        value: &Value<'_>,
+        verb: char,
+    ) -> Result<(), String> {
+        self.begin(value, b"map[", verb)?;
+        for (i, (name, label)) in labels.iter().enumerate() {
+            self.separate(i, verb)?;
+            self.print_value(&Value::text(name.as_bytes()), verb)?;
+            self.out.push(b":")?;
+            self.print_value(&Value::text(label.as_bytes()), verb)?;
+        }
+        self.finish(verb)
     }
 
     fn print_element(&mut self, json: &Json, verb: char) -> Result<(), String> {

@@ -1,6 +1,7 @@
 //! Templates over small label sets. Expected values are answers of Loki, or follow Go's
 //! documentation.
 
+mod alerts;
 mod bounds;
 mod errors;
 mod functions;
