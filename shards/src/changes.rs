@@ -1,7 +1,9 @@
 //! Counts the changes of stored entries by time, so that a cache of answers can tell whether an
 //! answer holds.
 //!
-//! Each shard counts its changes by tenant and by time, in *buckets* of 2^36 ns (69 seconds).
+//! Each shard counts its changes by tenant and by time, in *buckets* of 2^36 ns (69 seconds), and
+//! again in fine buckets of 2^32 ns (4.3 seconds), for stamps of an hour at most. A change of more
+//! than 18 minutes counts for fine stamps as a change of whole buckets.
 //! A change is an entry that becomes visible, or an entry that goes because it has expired. A
 //! request for deletion that comes into force or ends is a change of the times and the tenant that
 //! it names; its keeper counts in a column of its own, as if it were one more shard. A cache takes the [`Stamp`] of the times that an answer depends on before it has the answer
@@ -27,8 +29,17 @@ use crate::types::TimeRange;
 /// Length of a bucket, as a power of two of nanoseconds.
 const BUCKET_BITS: u32 = 36;
 
-/// Counters of a shard.
+/// Length of a fine bucket, as a power of two of nanoseconds.
+const FINE_BITS: u32 = 32;
+
+/// Counters of a shard, of buckets and of fine buckets.
 const COUNTERS: usize = 1 << 14;
+
+/// Counters of a shard, of buckets that changes of long times count for fine stamps.
+const WIDE_COUNTERS: usize = 1 << 12;
+
+/// A change of more fine buckets than this is counted by buckets.
+const COUNTED_FINE_MAX: i64 = 256;
 
 /// A change of more buckets than this is counted as one of all times.
 const COUNTED_BUCKETS_MAX: i64 = 2_000;
@@ -51,9 +62,11 @@ impl TenantKey {
         TenantKey(RandomState::with_seeds(7, 1, 5, 3).hash_one(tenant.as_str()) as u32)
     }
 
-    fn counter_index(self, bucket: i64) -> usize {
+    /// The tenant's counter of a bucket, among a power of two of counters.
+    fn counter_of(self, counters: &[AtomicU64], bucket: i64) -> &AtomicU64 {
         // Buckets that follow each other have counters that do.
-        (i64::from(self.0).wrapping_add(bucket) & (COUNTERS as i64 - 1)) as usize
+        let index = i64::from(self.0).wrapping_add(bucket) & (counters.len() as i64 - 1);
+        &counters[index as usize]
     }
 
     fn tenant_index(self) -> usize {
@@ -65,19 +78,38 @@ fn bucket_of(time_ns: i64) -> i64 {
     time_ns >> BUCKET_BITS
 }
 
+fn fine_bucket_of(time_ns: i64) -> i64 {
+    time_ns >> FINE_BITS
+}
+
 /// The counters of one shard. Only the shard adds to them.
 #[derive(Debug)]
 struct ShardCounters {
     counters: Box<[AtomicU64]>,
+    fine: Box<[AtomicU64]>,
+    wide: Box<[AtomicU64]>,
     all: AtomicU64,
 }
 
 impl ShardCounters {
     fn new() -> ShardCounters {
+        let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
         ShardCounters {
-            counters: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
+            counters: zeros(COUNTERS),
+            fine: zeros(COUNTERS),
+            wide: zeros(WIDE_COUNTERS),
             all: AtomicU64::new(0),
         }
+    }
+
+    /// The changes of a tenant in a bucket of a length.
+    fn changes(&self, key: TenantKey, bucket: i64, bucket_bits: u32) -> u64 {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Acquire);
+        if bucket_bits != FINE_BITS {
+            return load(key.counter_of(&self.counters, bucket));
+        }
+        let wide = key.counter_of(&self.wide, bucket >> (BUCKET_BITS - FINE_BITS));
+        load(key.counter_of(&self.fine, bucket)).wrapping_add(load(wide))
     }
 }
 
@@ -139,7 +171,11 @@ impl NodeChanges {
         if range.start_ns >= range.end_ns {
             return None;
         }
-        let (first, last) = (bucket_of(range.start_ns), bucket_of(range.end_ns - 1));
+        let (first, last) = (fine_bucket_of(range.start_ns), fine_bucket_of(range.end_ns - 1));
+        let (first, last, bucket_bits) = match last - first < STAMP_COUNTS_MAX {
+            true => (first, last, FINE_BITS),
+            false => (bucket_of(range.start_ns), bucket_of(range.end_ns - 1), BUCKET_BITS),
+        };
         if last - first >= STAMP_BUCKETS_MAX {
             return None;
         }
@@ -152,6 +188,7 @@ impl NodeChanges {
             tenants: tenants.iter().map(TenantKey::of).collect(),
             first_group: *groups.start(),
             group_bits,
+            bucket_bits,
             counts: vec![0; groups.count()].into(),
             all: 0,
         };
@@ -169,7 +206,7 @@ impl NodeChanges {
         }
         let counts = now.counts.iter().zip(&stamp.counts).zip(stamp.first_group..);
         let changed = counts.filter(|((now, then), _)| now != then);
-        changed.map(|(_, group)| times_of(group, stamp.group_bits)).collect()
+        changed.map(|(_, group)| times_of(group, stamp.group_bits + stamp.bucket_bits)).collect()
     }
 
     /// Fills in the counts.
@@ -186,9 +223,9 @@ impl NodeChanges {
                 let first = group << stamp.group_bits;
                 for bucket in first..first + (1 << stamp.group_bits) {
                     for key in stamp.tenants.iter().chain([&TenantKey::ANY]) {
-                        let counter = &shard.counters[key.counter_index(bucket)];
                         // Counters only grow, so a sum is the same only if all are.
-                        *count = count.wrapping_add(counter.load(Ordering::Acquire));
+                        let changes = shard.changes(*key, bucket, stamp.bucket_bits);
+                        *count = count.wrapping_add(changes);
                     }
                 }
             }
@@ -196,10 +233,10 @@ impl NodeChanges {
     }
 }
 
-/// The times of a group of buckets.
-fn times_of(group: i64, group_bits: u32) -> (i64, i64) {
+/// The times of a group of 2^`bits` ns.
+fn times_of(group: i64, bits: u32) -> (i64, i64) {
     let ns = |group: i64| {
-        let time = i128::from(group) << (group_bits + BUCKET_BITS);
+        let time = i128::from(group) << bits;
         i64::try_from(time).unwrap_or(if time < 0 { i64::MIN } else { i64::MAX })
     };
     (ns(group), ns(group + 1))
@@ -212,6 +249,8 @@ pub struct Stamp {
     /// Groups of 2^`group_bits` buckets.
     first_group: i64,
     group_bits: u32,
+    /// Of 2^`bucket_bits` ns.
+    bucket_bits: u32,
     /// The sum of all counters of each group.
     counts: Box<[u64]>,
     all: u64,
@@ -241,7 +280,17 @@ impl ShardChanges {
             return;
         }
         for bucket in first..=last {
-            count(&shard.counters[tenant.counter_index(bucket)]);
+            count(tenant.counter_of(&shard.counters, bucket));
+        }
+        let (first_fine, last_fine) = (fine_bucket_of(min_ns), fine_bucket_of(max_ns));
+        if last_fine - first_fine < COUNTED_FINE_MAX {
+            for bucket in first_fine..=last_fine {
+                count(tenant.counter_of(&shard.fine, bucket));
+            }
+        } else {
+            for bucket in first..=last {
+                count(tenant.counter_of(&shard.wide, bucket));
+            }
         }
     }
 
@@ -257,6 +306,7 @@ mod tests {
     use logsvc_testkit::{Rng, SeedGuard, seeds};
 
     const BUCKET_NS: i64 = 1 << BUCKET_BITS;
+    const FINE_NS: i64 = 1 << FINE_BITS;
 
     fn tenant(name: &str) -> TenantId {
         TenantId::new(name).expect("a tenant")
@@ -303,21 +353,26 @@ mod tests {
             }
             // And other times are not, where counters are not shared.
             let is_near = |&(from, to): &(i64, i64)| {
-                let group_ns = BUCKET_NS << stamp.group_bits;
+                let group_ns = 1 << (stamp.bucket_bits + stamp.group_bits);
                 from <= end && at < to && to.saturating_sub(from) <= group_ns
             };
-            assert!(told.iter().all(is_near) || told.len() == 1 || length > 3_000, "{told:?}");
+            let shares = match stamp.bucket_bits {
+                FINE_BITS => length > 10,
+                _ => length > 3_000,
+            };
+            assert!(told.iter().all(is_near) || told.len() == 1 || shares, "{at}..={end} {told:?}");
         }
     }
 
     #[test]
     fn other_tenants_and_times_are_told_apart() {
         let changes = NodeChanges::new(1);
-        let range = TimeRange { start_ns: 0, end_ns: 10 * BUCKET_NS };
+        // Too long for fine buckets.
+        let range = TimeRange { start_ns: 0, end_ns: 100 * BUCKET_NS };
         let stamp = changes.stamp(&[tenant("a")], range).expect("not too long");
         let shard = changes.of_shard(0);
         shard.changed(TenantKey::of(&tenant("b")), 0, BUCKET_NS);
-        shard.changed(TenantKey::of(&tenant("a")), 10 * BUCKET_NS, 12 * BUCKET_NS);
+        shard.changed(TenantKey::of(&tenant("a")), 100 * BUCKET_NS, 120 * BUCKET_NS);
         assert_eq!(changes.since(&stamp), []);
         shard.changed(TenantKey::of(&tenant("a")), 3 * BUCKET_NS, 3 * BUCKET_NS);
         assert_eq!(changes.since(&stamp), [(3 * BUCKET_NS, 4 * BUCKET_NS)]);
@@ -327,13 +382,37 @@ mod tests {
     }
 
     #[test]
+    fn changes_of_short_times_are_told_finely() {
+        let changes = NodeChanges::new(1);
+        let range = TimeRange { start_ns: 0, end_ns: 1000 * FINE_NS };
+        let of = || changes.stamp(&[tenant("a")], range).expect("not too long");
+        let (shard, key) = (changes.of_shard(0), TenantKey::of(&tenant("a")));
+        let stamp = of();
+        shard.changed(key, 7 * FINE_NS, 8 * FINE_NS - 1);
+        assert_eq!(changes.since(&stamp), [(7 * FINE_NS, 8 * FINE_NS)]);
+        let stamp = of();
+        shard.changed(key, 0, (COUNTED_FINE_MAX - 1) * FINE_NS);
+        assert_eq!(changes.since(&stamp).len() as i64, COUNTED_FINE_MAX);
+        // A longer change is one of the whole buckets around it.
+        let stamp = of();
+        shard.changed(key, 5 * FINE_NS, (5 + COUNTED_FINE_MAX) * FINE_NS);
+        let told = changes.since(&stamp);
+        assert_eq!(told.first(), Some(&(0, FINE_NS)));
+        assert_eq!(told.last().map(|times| times.1), Some(COUNTED_FINE_MAX * FINE_NS + BUCKET_NS));
+        let stamp = of();
+        shard.changed(key, 1000 * FINE_NS, 1001 * FINE_NS);
+        shard.changed(TenantKey::of(&tenant("b")), 0, FINE_NS);
+        assert_eq!(changes.since(&stamp), []);
+    }
+
+    #[test]
     fn requests_for_deletion_change_the_answers_of_their_tenant_alone() {
         let changes = NodeChanges::new(2);
         let range = TimeRange { start_ns: 0, end_ns: 10 * BUCKET_NS };
         let of = |name| changes.stamp(&[tenant(name)], range).expect("not too long");
         let (a, b) = (of("a"), of("b"));
         changes.deletions_changed(&tenant("a"), 3 * BUCKET_NS, 3 * BUCKET_NS + 1);
-        assert_eq!(changes.since(&a), [(3 * BUCKET_NS, 4 * BUCKET_NS)]);
+        assert_eq!(changes.since(&a), [(3 * BUCKET_NS, 3 * BUCKET_NS + FINE_NS)]);
         assert_eq!(changes.since(&b), []);
         let a = of("a");
         changes.deletions_changed(&tenant("a"), 0, COUNTED_BUCKETS_MAX * BUCKET_NS);
@@ -350,7 +429,7 @@ mod tests {
         let late = of(i64::MAX - 5, i64::MAX).expect("short");
         let early = of(i64::MIN, i64::MIN + 5).expect("short");
         changes.of_shard(0).changed(TenantKey::of(&tenant("a")), i64::MAX, i64::MAX);
-        assert_eq!(changes.since(&late), [(i64::MAX - BUCKET_NS + 1, i64::MAX)]);
+        assert_eq!(changes.since(&late), [(i64::MAX - FINE_NS + 1, i64::MAX)]);
         assert_eq!(changes.since(&early), []);
     }
 }

@@ -286,8 +286,10 @@ impl<R: Runtime> Scan<'_, R> {
             let bytes = work.opened.missing_bytes();
             let is_first = batch.memory.held_bytes() == before_bytes;
             if is_first {
-                batch.memory.reserve_if_possible(&self.env.queries, bytes);
-            } else if batch.memory.is_full() || !batch.memory.reserve(&self.env.queries, bytes) {
+                batch.memory.reserve_if_possible(self.columns_budget(bytes), bytes);
+            } else if batch.memory.is_full()
+                || !batch.memory.reserve(self.columns_budget(bytes), bytes)
+            {
                 break;
             }
             let segment = &self.job.segments[work.segment as usize];

@@ -1,6 +1,7 @@
 //! Reserves memory for the columns of the blocks that a scan works on.
 //!
-//! A batch reserves memory from the budget for queries, block by block, before anything is read.
+//! A batch reserves memory from the budget for queries, block by block, before anything is read. A
+//! class of queries with a budget of its own takes it from there, so that it never waits for others.
 //! It gives the memory back when it is dropped: by the scan, or by a side thread if the scan has
 //! ended meanwhile.
 //!
@@ -14,7 +15,7 @@
 
 use std::time::Duration;
 
-use logsvc_runtime::Runtime;
+use logsvc_runtime::{Budget, Runtime};
 
 use super::run::Scan;
 use crate::scan::ScanError;
@@ -28,6 +29,13 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 impl<R: Runtime> Scan<'_, R> {
+    /// The budget of a block's columns: the budget for queries, or that of the query's class, if
+    /// it has one and the columns fit.
+    pub(super) fn columns_budget(&self, bytes: u64) -> &Budget {
+        let fits = |budget: &&Budget| bytes <= budget.max_bytes() / 2;
+        self.job.request.account.apart_budget().filter(fits).unwrap_or(&self.env.queries)
+    }
+
     /// Reserves memory for another block of a batch, or, if it is the first, waits for it. False if
     /// the items of the batch have to be worked on first.
     ///
@@ -40,7 +48,7 @@ impl<R: Runtime> Scan<'_, R> {
         bytes: u64,
     ) -> Result<bool, ScanError> {
         if !batch.items.is_empty() {
-            return Ok(batch.memory.reserve(&self.env.queries, bytes));
+            return Ok(batch.memory.reserve(self.columns_budget(bytes), bytes));
         }
         self.wait_for(leaf, &mut batch.memory, bytes).await?;
         Ok(true)
@@ -56,7 +64,7 @@ impl<R: Runtime> Scan<'_, R> {
         memory: &mut BatchMemory,
         bytes: u64,
     ) -> Result<(), ScanError> {
-        let budget = &self.env.queries;
+        let budget = &self.columns_budget(bytes).clone();
         if bytes > budget.max_bytes() {
             return Err(ScanError::Memory { max_bytes: budget.max_bytes() });
         }
