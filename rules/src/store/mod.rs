@@ -1,0 +1,148 @@
+//! Where rule groups are kept.
+//!
+//! [`RuleStore`] is what the ruler asks. It leaves room for stores that are asked over the network:
+//! everything is asynchronous, by tenant, and a failure of one change is the failure of this change
+//! alone.
+
+mod folder;
+mod format;
+mod local;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::Path;
+
+use logsvc_proto::TenantId;
+use logsvc_runtime::Runtime;
+
+use crate::catalogue::TenantGroups;
+use crate::config::RuleStorage;
+use crate::model::RuleGroup;
+pub use folder::FolderStore;
+pub use local::LocalStore;
+
+/// The groups of a tenant as the store has them.
+pub type TenantChange = (TenantId, TenantGroups);
+
+/// Keeps rule groups. One owner calls it, one call at a time.
+#[allow(async_fn_in_trait)]
+pub trait RuleStore: 'static {
+    /// The groups of all tenants. What cannot be read of single groups or files is left out with a
+    /// word in the log.
+    ///
+    /// # Errors
+    /// Nothing can be read. The caller tries again later.
+    async fn load(&mut self) -> io::Result<Vec<TenantChange>>;
+
+    /// Looks for changes by others: the tenants whose groups differ from those of the last look.
+    async fn poll(&mut self) -> Vec<TenantChange>;
+
+    /// Whether others change the groups, so that the ruler has to look for changes, and changes by
+    /// the ruler are refused.
+    fn is_read_only(&self) -> bool;
+
+    /// Adds a group or replaces the one of its name, on stable storage.
+    ///
+    /// # Errors
+    /// The group may be stored or not, until a further change of it succeeds.
+    async fn put(
+        &mut self,
+        tenant: &TenantId,
+        namespace: &str,
+        group: &RuleGroup,
+    ) -> io::Result<()>;
+
+    /// Removes a group, on stable storage. A group that is not there is no error.
+    ///
+    /// # Errors
+    /// The group may be stored or not, until a further change of it succeeds.
+    async fn remove(&mut self, tenant: &TenantId, namespace: &str, name: &str) -> io::Result<()>;
+
+    /// Removes all groups of a namespace, on stable storage.
+    ///
+    /// # Errors
+    /// Any of the groups may be stored or not, until a further change of it succeeds.
+    async fn remove_namespace(&mut self, tenant: &TenantId, namespace: &str) -> io::Result<()>;
+}
+
+/// The stores that settings can choose.
+#[derive(Debug)]
+pub enum Backend<R: Runtime> {
+    /// See [`FolderStore`].
+    Folder(FolderStore<R>),
+    /// See [`LocalStore`].
+    Local(LocalStore<R>),
+}
+
+impl<R: Runtime> Backend<R> {
+    /// The store of these settings.
+    pub fn new(runtime: R, data_dir: &Path, storage: &RuleStorage) -> Backend<R> {
+        match storage {
+            RuleStorage::DataFolder => {
+                Backend::Folder(FolderStore::new(runtime, data_dir.to_path_buf()))
+            }
+            RuleStorage::Local { folder } => {
+                Backend::Local(LocalStore::new(runtime, folder.clone()))
+            }
+        }
+    }
+}
+
+impl<R: Runtime> RuleStore for Backend<R> {
+    async fn load(&mut self) -> io::Result<Vec<TenantChange>> {
+        match self {
+            Backend::Folder(store) => store.load().await,
+            Backend::Local(store) => store.load().await,
+        }
+    }
+
+    async fn poll(&mut self) -> Vec<TenantChange> {
+        match self {
+            Backend::Folder(store) => store.poll().await,
+            Backend::Local(store) => store.poll().await,
+        }
+    }
+
+    fn is_read_only(&self) -> bool {
+        match self {
+            Backend::Folder(store) => store.is_read_only(),
+            Backend::Local(store) => store.is_read_only(),
+        }
+    }
+
+    async fn put(
+        &mut self,
+        tenant: &TenantId,
+        namespace: &str,
+        group: &RuleGroup,
+    ) -> io::Result<()> {
+        match self {
+            Backend::Folder(store) => store.put(tenant, namespace, group).await,
+            Backend::Local(store) => store.put(tenant, namespace, group).await,
+        }
+    }
+
+    async fn remove(&mut self, tenant: &TenantId, namespace: &str, name: &str) -> io::Result<()> {
+        match self {
+            Backend::Folder(store) => store.remove(tenant, namespace, name).await,
+            Backend::Local(store) => store.remove(tenant, namespace, name).await,
+        }
+    }
+
+    async fn remove_namespace(&mut self, tenant: &TenantId, namespace: &str) -> io::Result<()> {
+        match self {
+            Backend::Folder(store) => store.remove_namespace(tenant, namespace).await,
+            Backend::Local(store) => store.remove_namespace(tenant, namespace).await,
+        }
+    }
+}
+
+/// Body of a fuzz target: decodes a stored group, and writes it anew.
+pub(crate) fn fuzz_stored_group(data: &[u8]) {
+    if let Ok((namespace, group)) = format::decode(data)
+        && let Some(again) = format::encode(&namespace, &group)
+    {
+        assert_eq!(format::decode(&again), Ok((namespace, group)));
+    }
+}
