@@ -8,8 +8,8 @@
 //! 2. Every core replays its part of the log and starts its shard. When all have,
 //!    the node is ready.
 //! 3. On the stop signal every core stops accepting and finishes the requests under
-//!    way. When all have, no request can reach a shard. Then the keeper of the requests for
-//!    deletion ends, which core 0 runs and which asks the shards on its own.
+//!    way. When all have, no request can reach a shard. Then the ruler ends, and the keeper of the
+//!    requests for deletion, which core 0 runs and which ask the shards on their own.
 //! 4. Every core stops its shard, which commits and syncs its entries. When all
 //!    have, the cores return and the process ends.
 //!
@@ -21,6 +21,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use logsvc_http::ConnectionLimit;
+use logsvc_rules::lanes::{LaneEvaluator, RuleMesh, rule_mesh};
+use logsvc_rules::messages::{RulesReply, RulesRequest};
 use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions};
 use logsvc_runtime::{LEAVING_INTERVAL, LEAVING_PATIENCE, Latch, Runtime, lock_holder_is_leaving};
 use logsvc_shards::compact::CompactionPolicy;
@@ -40,6 +42,7 @@ use crate::listen;
 use crate::metrics::NodeMetrics;
 use crate::node::{Barrier, NodeState};
 use crate::reload;
+use crate::ruler;
 use crate::services::{Component, State};
 
 /// Calls that one core may have in flight to all shards together.
@@ -50,6 +53,9 @@ const REQUEST_LANE_MESSAGES: usize = 1024;
 
 /// Requests that wait in front of the keeper of the requests for deletion.
 const KEEPER_LANE_MESSAGES: usize = 256;
+
+/// Requests that wait in front of the ruler.
+const RULER_LANE_MESSAGES: usize = 256;
 
 /// How often the keeper looks at the modes of tenants, which may change while the node runs.
 const KEEPER_CHECK_INTERVAL: Duration = Duration::from_secs(10);
@@ -70,6 +76,8 @@ pub(crate) struct Boot {
     start: Arc<Start>,
     mesh: Mesh<ShardRequest, ShardReply>,
     keeper_mesh: Mesh<DeletionRequest, DeletionReply>,
+    rule_mesh: RuleMesh,
+    ruler_mesh: Mesh<RulesRequest, RulesReply>,
 }
 
 /// Where cores wait for each other, besides [`NodeState::recovered`].
@@ -101,6 +109,10 @@ impl Boot {
             request_lane_messages: KEEPER_LANE_MESSAGES,
             inflight_per_core: KEEPER_LANE_MESSAGES,
         };
+        let ruler_options = MeshOptions {
+            request_lane_messages: RULER_LANE_MESSAGES,
+            inflight_per_core: RULER_LANE_MESSAGES,
+        };
         let metrics = NodeMetrics::new(cores, front::METRIC_NAMES);
         let node = NodeState::new(config, limits, tls, connections, stop, metrics);
         Boot {
@@ -115,20 +127,31 @@ impl Boot {
             }),
             mesh: Mesh::new(cores, mesh_options),
             keeper_mesh: Mesh::new(cores, keeper_options),
+            rule_mesh: rule_mesh(cores),
+            ruler_mesh: Mesh::new(cores, ruler_options),
         }
     }
 }
 
 /// Runs one core until the node stops.
 pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
+    run_core_with(runtime, boot, |_| ()).await;
+}
+
+/// [`run_core`]. `meet` gets the core's way to have queries of rules evaluated.
+async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(LaneEvaluator<R>)) {
     let (caller, inbox) = boot.mesh.attach(runtime.core());
     drop(runtime.spawn(caller.pump_replies()));
     let (keeper_caller, keeper_inbox) = boot.keeper_mesh.attach(runtime.core());
     drop(runtime.spawn(keeper_caller.pump_replies()));
+    let (rule_caller, rule_inbox) = boot.rule_mesh.attach(runtime.core());
+    drop(runtime.spawn(rule_caller.pump_replies()));
+    let (ruler_caller, ruler_inbox) = boot.ruler_mesh.attach(runtime.core());
+    drop(runtime.spawn(ruler_caller.pump_replies()));
     let (core, node) = (runtime.core(), Arc::clone(&boot.node));
     let services = &node.services;
     services.set_some(core, &Component::FRONT, State::Starting);
-    let lanes = Lanes { shards: caller.clone(), keeper: keeper_caller };
+    let lanes = Lanes { shards: caller.clone(), keeper: keeper_caller, ruler: ruler_caller };
     let front = Front::new(runtime.clone(), Arc::clone(&node), boot.shared.clone(), lanes);
     let serving = listen::start(&runtime, &node, &front);
 
@@ -143,12 +166,21 @@ pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
         services.set_some(core, &Component::FRONT, State::Running);
     }
     node.recovered.arrive();
-    let keeper_stop = Latch::new();
-    let mut keeping = None;
+    let evaluator = LaneEvaluator::new(runtime.clone(), rule_caller);
+    meet(evaluator.clone());
+    let evaluating = runtime.spawn(front.serve_rules(rule_inbox, node.stop.clone()));
+    let (keeper_stop, ruler_stop) = (Latch::new(), Latch::new());
+    let (mut keeping, mut ruling) = (None, None);
     if runtime.core().0 == 0 {
         node.recovered.wait().await;
         if let Some(keeper) = keeper(&runtime, &boot, &caller) {
             keeping = Some(runtime.spawn(keeper.run(keeper_inbox, keeper_stop.clone())));
+        }
+        let has_folder = matches!(boot.start.plan.get(), Some(Some(_)));
+        if has_folder && node.failure().is_none() {
+            let ruler = ruler::ruler(&runtime, &node, evaluator.clone());
+            ruling = Some(runtime.spawn(ruler.run(ruler_inbox, ruler_stop.clone())));
+            services.set_whole(Component::Ruler, State::Running);
         }
         if !node.config.runtime_files.is_empty() {
             drop(runtime.spawn(reload::run(runtime.clone(), Arc::clone(&node), caller.clone())));
@@ -167,10 +199,17 @@ pub(crate) async fn run_core<R: Runtime>(runtime: R, boot: Boot) {
         serving.await;
         services.set(core, Component::Server, State::Terminated);
     }
+    evaluating.await;
     services.set_some(core, &Component::FRONT, State::Terminated);
     boot.start.drained.arrive();
     boot.start.drained.wait().await;
     if runtime.core().0 == 0 {
+        services.set_whole(Component::Ruler, State::Stopping);
+        ruler_stop.trigger();
+        if let Some(ruling) = ruling {
+            ruling.await;
+        }
+        services.set_whole(Component::Ruler, State::Terminated);
         keeper_stop.trigger();
         if let Some(keeping) = keeping {
             keeping.await;
@@ -383,3 +422,6 @@ async fn ask_own_shard<R: Runtime>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,7 @@ mod logging;
 mod metrics;
 mod node;
 mod reload;
+mod ruler;
 mod services;
 mod tools;
 

@@ -15,6 +15,7 @@ mod queries;
 mod queues;
 mod reloads;
 mod requests;
+mod ruler;
 mod shards;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ mod tests;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use logsvc_rules::messages::RulerNumbers;
 use logsvc_runtime::{Budget, CoreId};
 use logsvc_shards::deletion::DeletionStatus;
 use logsvc_shards::messages::ShardStatus;
@@ -42,6 +44,7 @@ pub(crate) use queries::QueryKind;
 pub(crate) use queues::QueueStatus;
 pub(crate) use reloads::Reloads;
 use requests::Requests;
+pub(crate) use ruler::GroupLabels;
 use shards::{expose_compactor, expose_shards};
 
 /// Counters of one core.
@@ -104,6 +107,10 @@ pub(crate) struct Gauges<'a> {
     pub(crate) shards: &'a [ShardStatus],
     /// Numbers of the requests for deletion; `None` if their keeper does not run.
     pub(crate) deletions: Option<&'a DeletionStatus>,
+    /// Numbers of the ruler; `None` if it does not run.
+    pub(crate) ruler: Option<&'a RulerNumbers>,
+    /// How rule groups are named.
+    pub(crate) group_labels: GroupLabels<'a>,
     /// The time of the scrape, in ns since the Unix epoch.
     pub(crate) now_ns: i64,
     /// Name of the runtime and its driver.
@@ -195,6 +202,7 @@ impl NodeMetrics {
         }
         expose_compactor(&mut out, gauges);
         deletions::expose(gauges.deletions, gauges.now_ns, &mut out);
+        ruler::expose(gauges.ruler, gauges.group_labels, &mut out);
         out.into_text()
     }
 }

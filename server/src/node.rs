@@ -65,14 +65,27 @@ pub(crate) struct Budgets {
     pub(crate) directories: Budget,
     /// Intermediate results of queries.
     pub(crate) queries: Budget,
+    /// Queries of rules.
+    pub(crate) rules: Budget,
     /// Answers that are kept, to be used again.
     pub(crate) results: Budget,
+    /// Parts of the windows of rules that are kept.
+    pub(crate) windows: Budget,
     /// Entries on their way to tails.
     pub(crate) tails: Budget,
 }
 
+/// The queries of rules get so many bytes, unless that is more than a quarter of the memory for
+/// queries: blocks of two megabytes are worked on at a time.
+const RULES_MEMORY_MIN: u64 = 8 << 20;
+
 impl Budgets {
     fn new(config: &Config) -> Budgets {
+        // Rules have memory that no other query can take.
+        let rules_bytes = (config.query_budget_bytes / 8)
+            .max(RULES_MEMORY_MIN)
+            .min(config.query_budget_bytes / 4);
+        let windows_bytes = config.result_budget_bytes / 4;
         Budgets {
             bodies: Budget::with_owners("bodies", config.body_budget_bytes),
             handshakes: Budget::new("handshakes", config.body_budget_bytes / 32),
@@ -80,8 +93,10 @@ impl Budgets {
             streams: Budget::new("streams", config.stream_budget_bytes),
             cache: Budget::new("cache", config.cache_budget_bytes),
             directories: Budget::new("directories", config.directory_budget_bytes),
-            queries: Budget::new("queries", config.query_budget_bytes),
-            results: Budget::new("results", config.result_budget_bytes),
+            queries: Budget::new("queries", config.query_budget_bytes - rules_bytes),
+            rules: Budget::new("rules", rules_bytes),
+            results: Budget::new("results", config.result_budget_bytes - windows_bytes),
+            windows: Budget::new("windows", windows_bytes),
             tails: Budget::new("tails", config.tail_budget_bytes),
         }
     }

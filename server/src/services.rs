@@ -24,18 +24,21 @@ pub(crate) enum Component {
     Querier,
     /// Takes queries.
     QueryFrontend,
+    /// Keeps rule groups and evaluates them.
+    Ruler,
     /// Knows the limits of tenants, and reads their files again.
     RuntimeConfig,
 }
 
 impl Component {
-    const ALL: [Component; 7] = [
+    const ALL: [Component; 8] = [
         Component::Server,
         Component::Store,
         Component::Ingester,
         Component::Distributor,
         Component::Querier,
         Component::QueryFrontend,
+        Component::Ruler,
         Component::RuntimeConfig,
     ];
 
@@ -55,6 +58,7 @@ impl Component {
             Component::Distributor => "distributor",
             Component::Querier => "querier",
             Component::QueryFrontend => "query-frontend",
+            Component::Ruler => "ruler",
             Component::RuntimeConfig => "runtime-config",
         }
     }
@@ -214,6 +218,6 @@ mod tests {
         services.set(CoreId(1), Component::Store, State::Running);
         assert_eq!(services.state(Component::Store), State::Failed);
         let counts = services.not_running().expect("a component that failed");
-        assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("Failed", 1), ("New", 6)]);
+        assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("Failed", 1), ("New", 7)]);
     }
 }

@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("logsvc-tls", &["logsvc-runtime", "logsvc-http"]),
     ("logsvc-segment", &["logsvc-runtime", "logsvc-proto", "logsvc-logql"]),
     ("logsvc-shards", &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-segment"]),
+    ("logsvc-rules", &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-http"]),
     (
         "logsvc-server",
         &[
@@ -32,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "logsvc-http",
             "logsvc-segment",
             "logsvc-shards",
+            "logsvc-rules",
         ],
     ),
     // What loads and judges a server uses `proto` alone; the others are for benchmarks.
@@ -49,6 +51,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "logsvc-http",
             "logsvc-segment",
             "logsvc-shards",
+            "logsvc-rules",
             "logsvc-testkit",
         ],
     ),

@@ -35,14 +35,14 @@ pub(super) const ORDERS: &[Order] = &[
         module: "",
         floors: &[
             // Parts that know nothing of the trait.
-            "aligned closing coop entropy fair_queue huge_pages latch open_files panics poison pool \
+            "aligned closing coop entropy fair_queue huge_pages latch names open_files panics poison pool \
              priority race ring_probe",
             "shared_run signals traits",
             // Parts of backends, and values that wait.
-            "clock commits file_ops mesh owners turns",
+            "clock commits dial file_ops mesh owners srv turns",
             "budget conformance leaving pressure socket",
             // The pacer asks the simulation whether it runs.
-            "account shared_cache sim spare",
+            "account fuzz shared_cache sim spare",
             "balance pacer",
             "side_thread",
             "launch",
@@ -72,7 +72,7 @@ pub(super) const ORDERS: &[Order] = &[
             "plan template",
             "patterns pipeline volume",
             "estimate fields leaf required reuse",
-            "merge",
+            "merge parts",
             "testing",
         ],
     },
@@ -118,6 +118,62 @@ pub(super) const ORDERS: &[Order] = &[
         floors: &["error head_blocks request", "snapshots", "aside", "on_core"],
     },
     Order {
+        krate: "rules",
+        module: "",
+        floors: &[
+            // Values and interfaces.
+            "config duration evaluator expand label_sets model remote_numbers rule_error schedule sink",
+            "transport yaml",
+            "auth catalogue lanes messages record relabel validate",
+            // State machines, files, and interfaces of drivers.
+            "alert evaluation notify store",
+            "state",
+            // Drivers.
+            "group remote ruler",
+            "fuzz",
+        ],
+    },
+    Order {
+        krate: "rules",
+        module: "remote",
+        floors: &[
+            // Bytes and values.
+            "files position segment signal sigv4 wire",
+            "answer batch request state",
+            "node",
+            "append recovery",
+            "self",
+            "sender",
+            "worker",
+        ],
+    },
+    Order {
+        krate: "rules",
+        module: "alert",
+        floors: &["link prepare table", "restore samples", "evaluate"],
+    },
+    Order {
+        krate: "rules",
+        module: "group",
+        floors: &["hash waits", "rule", "definition", "node", "evaluate status", "run"],
+    },
+    Order {
+        krate: "rules",
+        module: "state",
+        floors: &["format", "image", "self", "fuzz load", "log"],
+    },
+    Order {
+        krate: "rules",
+        module: "notify",
+        floors: &[
+            "address bell body discover limit queue",
+            "setup",
+            "tenant",
+            "self",
+            "sender targets",
+        ],
+    },
+    Order {
         krate: "http",
         module: "",
         floors: &[
@@ -131,10 +187,21 @@ pub(super) const ORDERS: &[Order] = &[
             // Responses.
             "websocket",
             "response",
-            "service",
+            "client service",
             // The driver.
             "connection",
             "server",
+        ],
+    },
+    Order {
+        krate: "http",
+        module: "client",
+        floors: &[
+            "encode fault link target",
+            "decode proxy request",
+            "config pool",
+            "response sending",
+            "exchange",
         ],
     },
     Order {
@@ -150,7 +217,7 @@ pub(super) const ORDERS: &[Order] = &[
             "banner cli logging",
             "metrics tools",
             "node",
-            "front reload",
+            "front reload ruler",
             "listen",
             "app",
             "self",
@@ -160,7 +227,8 @@ pub(super) const ORDERS: &[Order] = &[
         krate: "server",
         module: "config",
         floors: &[
-            "blocked choice foreign machine nearest otlp self stream_retention tls yaml",
+            "nearest",
+            "blocked choice foreign machine otlp ruler self stream_retention tls yaml",
             "deletion",
             "expand field limits",
             "check table tenants",
@@ -171,6 +239,11 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         krate: "server",
         module: "front",
-        floors: &["core cross_site", "ingest query", "delete explore operate tail", "routes+self"],
+        floors: &[
+            "core cross_site",
+            "ingest query",
+            "delete explore operate rules tail",
+            "routes+self",
+        ],
     },
 ];

@@ -9,6 +9,7 @@ use logsvc_proto::time::{
     format_byte_size, format_model_duration, parse_byte_size, parse_go_duration_ns,
     parse_model_duration_ns, parse_rfc3339_ns, write_rfc3339_nano,
 };
+use logsvc_rules::config::Secret;
 use logsvc_shards::wal::SyncPolicy;
 
 use super::BlockedQueries;
@@ -16,6 +17,7 @@ use super::DeletionMode;
 use super::OtlpConfig;
 use super::StreamRetention;
 use super::choice::Choice;
+use super::ruler::{HIDDEN, Structured, Urls};
 
 /// A field of [`super::Config`] with the notation of its values.
 pub(crate) enum Field<'c> {
@@ -59,6 +61,12 @@ pub(crate) enum Field<'c> {
     Blocked(&'c mut BlockedQueries),
     /// A time in ns since the Unix epoch, or none.
     Time(&'c mut Option<i64>),
+    /// A list or a section of the ruler.
+    Structured(&'c mut dyn Structured),
+    /// Addresses of HTTP servers, with commas between them.
+    Urls(&'c mut Urls),
+    /// A text that is never printed.
+    Secret(&'c mut Secret),
     /// Whether deletion is allowed, which is the short form of its mode.
     Allowed(&'c mut DeletionMode),
 }
@@ -74,6 +82,7 @@ impl Field<'_> {
                 | Field::Otlp(_)
                 | Field::Retention(_)
                 | Field::Blocked(_)
+                | Field::Structured(_)
         )
     }
 
@@ -110,6 +119,9 @@ impl Field<'_> {
             Field::Otlp(field) => *field = OtlpConfig::parse(text)?,
             Field::Retention(field) => *field = StreamRetention::parse(text)?,
             Field::Blocked(field) => *field = BlockedQueries::parse(text)?,
+            Field::Structured(field) => field.read(text)?,
+            Field::Urls(field) => field.set(text)?,
+            Field::Secret(field) => field.0 = whole.to_owned(),
             Field::Time(field) => *field = parse_time(text)?,
             Field::Allowed(field) => field.allow(parse_bool(text)?),
         }
@@ -138,6 +150,10 @@ impl Field<'_> {
             Field::Otlp(field) => field.print().to_owned(),
             Field::Retention(field) => field.print().to_owned(),
             Field::Blocked(field) => field.print().to_owned(),
+            Field::Structured(field) => field.print(),
+            Field::Urls(field) => field.shown(),
+            Field::Secret(field) if field.0.is_empty() => String::new(),
+            Field::Secret(_) => HIDDEN.to_owned(),
             Field::Time(field) => print_time(**field),
             Field::Allowed(field) => field.is_allowed().to_string(),
         }
@@ -160,6 +176,9 @@ impl Field<'_> {
             Field::Megabytes(_) => "number",
             Field::Otlp(_) => "section",
             Field::Retention(_) | Field::Blocked(_) => "list of rules",
+            Field::Structured(field) => field.notation(),
+            Field::Urls(_) => "addresses",
+            Field::Secret(_) => "text",
             Field::Time(_) => "time",
         }
     }

@@ -2,7 +2,7 @@
 
 use logsvc_proto::discover::{DEFAULT_SERVICE_LABELS, LevelFields};
 
-use super::{BlockedQueries, DeletionMode, HOUR_NS, OtlpConfig, StreamRetention};
+use super::{BlockedQueries, DeletionMode, HOUR_NS, OtlpConfig, RulerLimits, StreamRetention};
 
 /// Limits of a tenant. 0 means no limit unless said otherwise; sizes are in bytes,
 /// durations in ns.
@@ -104,6 +104,8 @@ pub(crate) struct Limits {
     pub(crate) volume_enabled: bool,
     /// Most series that a volume may have.
     pub(crate) volume_max_series: usize,
+    /// Rules, alerts and recorded samples.
+    pub(crate) ruler: RulerLimits,
 }
 
 impl Default for Limits {
@@ -156,6 +158,7 @@ impl Default for Limits {
             deletion_mode: DeletionMode::Disabled,
             volume_enabled: true,
             volume_max_series: 1000,
+            ruler: RulerLimits::default(),
         }
     }
 }

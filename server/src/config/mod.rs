@@ -25,6 +25,7 @@ pub(crate) mod print;
 #[cfg(test)]
 mod reference;
 pub(crate) mod retention;
+pub(crate) mod ruler;
 mod runtime_file;
 mod stream_retention;
 pub(crate) mod table;
@@ -51,6 +52,7 @@ pub(crate) use foreign::{flag_alias, flag_reason};
 pub(crate) use limits::Limits;
 pub(crate) use machine::Machine;
 pub(crate) use otlp::{OtlpConfig, OtlpRules};
+pub(crate) use ruler::{RulerLimits, RulerSettings};
 pub(crate) use runtime_file::{RuntimeFiles, sha256};
 pub(crate) use stream_retention::StreamRetention;
 pub(crate) use tenants::{LimitsOfTenants, LimitsView, TenantLimits};
@@ -168,6 +170,8 @@ pub(crate) struct Config {
     /// The limits of tenants without limits of their own; [`TenantLimits`] has the limits of each
     /// tenant.
     pub(crate) limits: Limits,
+    /// Rules, alerts and recorded samples.
+    pub(crate) ruler: RulerSettings,
     /// `ingester.max_chunk_age`, which `out_of_order_window_ns` is half of.
     pub(crate) max_chunk_age_ns: i64,
 }
@@ -265,6 +269,7 @@ impl Default for Config {
             multi_tenant_queries_enabled: false,
             per_request_limits_enabled: false,
             limits: Limits::default(),
+            ruler: RulerSettings::default(),
             max_chunk_age_ns: 2 * HOUR_NS,
         }
     }
@@ -358,6 +363,11 @@ pub(crate) fn load(
     let texts: Vec<String> =
         texts.collect::<Result<_, String>>().map_err(|error| ConfigErrors(vec![error]))?;
     let files = RuntimeFiles::parse(&texts, &config.limits).map_err(ConfigErrors)?;
+    let mut errors = Vec::new();
+    config.ruler.check_files(&config.limits.ruler, &mut errors);
+    if !errors.is_empty() {
+        return Err(ConfigErrors(errors));
+    }
     ignored_keys.extend(files.ignored_keys);
     Ok(Loaded { config, limits: files.limits, ignored_keys })
 }
@@ -396,5 +406,7 @@ fn load_text(
     if config.target != Config::default().target {
         ignored.push(IgnoredKey { path: "target".to_owned(), reason: ONE_PROCESS });
     }
+    let ruler = config.ruler.without_effect().into_iter();
+    ignored.extend(ruler.map(|(path, reason)| IgnoredKey { path: path.to_owned(), reason }));
     if errors.is_empty() { Ok((config, ignored)) } else { Err(ConfigErrors(errors)) }
 }

@@ -1,7 +1,8 @@
 //! Settings as text: the YAML of `/config`, and the values of `/config/tenant/v1/limits` and
 //! `drilldown-limits`.
 //!
-//! Guarantee: reading the printed YAML as a file gives the same settings.
+//! Guarantees: no secret is printed. Reading the printed YAML as a file gives the same settings,
+//! except for secrets.
 
 use logsvc_proto::encode::{write_json_text, write_text_array};
 
@@ -113,7 +114,7 @@ fn scalar(field: &Field<'_>) -> String {
 
 /// A list or a section as JSON, which is YAML as well.
 fn list(text: &str) -> Vec<u8> {
-    if text.starts_with(['[', '{']) {
+    if text.starts_with(['[', '{']) || text == "null" {
         return text.as_bytes().to_vec();
     }
     let mut out = Vec::new();

@@ -26,6 +26,7 @@ pub(super) fn markdown() -> String {
     }
     out.push_str(TLS);
     out.push_str(OTLP);
+    out.push_str(RULER);
     out.push_str(TENANTS);
     out.push_str(ENVIRONMENT);
     foreign_keys(&mut out);
@@ -146,6 +147,61 @@ limits_config:
 ```
 ";
 
+const RULER: &str = "
+## Remote write
+
+`ruler.remote_write.clients` has a section for each receiver, in the form of `remote_write` of
+Prometheus:
+
+```yaml
+ruler:
+  remote_write:
+    enabled: true
+    clients:
+      prometheus:                      # the id of the receiver
+        url: http://prometheus:9090/api/v1/write
+        name: prometheus               # for log lines and metrics
+        remote_timeout: 30s
+        headers: {X-Team: a}
+        http_headers: {X-Zone: {values: [b]}}
+        basic_auth: {username: u, password_file: /etc/logsvc/password}
+        # instead: authorization (type, credentials, credentials_file), bearer_token,
+        # bearer_token_file, or sigv4 (region, access_key, secret_key)
+        tls_config: {ca_file: /etc/logsvc/ca.pem, server_name: p, insecure_skip_verify: false}
+        # tls_config has cert_file and key_file as well
+        proxy_url: http://proxy:3128   # default: HTTPS_PROXY, HTTP_PROXY and NO_PROXY
+        write_relabel_configs: [{regex: pod, action: labeldrop}]
+        protobuf_message: prometheus.WriteRequest
+        # or io.prometheus.write.v2.Request
+        queue_config:
+          max_samples_per_send: 2000
+          batch_send_deadline: 5s
+          min_backoff: 30ms
+          max_backoff: 5s
+          retry_on_http_429: true      # default of Prometheus: false
+```
+
+Prometheus' other keys are accepted without an effect, except for those that a receiver could not do
+without: `oauth2`, `azuread`, `google_iam`, `proxy_connect_header`, `no_proxy`, certificates in the
+file, and stores of secrets are errors. The server drops a header `X-Scope-OrgID` of the settings.
+
+`/config` shows `<secret>` in place of passwords, credentials and the values of headers, and `xxxxx`
+in place of a password in an address. When the server starts it reads the files that
+`alertmanager_client` and `tls_config` name, and refuses to start if one cannot be used.
+
+Limits of a tenant change receivers in this order: `ruler_remote_write_url` and the other single keys
+change each receiver, then the section of `ruler_remote_write_config` with the receiver's id. A
+section `ruler_alertmanager_config` replaces all settings of `ruler` about Alertmanagers, also those
+that it lacks.
+
+## Keys of the ruler that Loki knows differently
+
+Some values load as in Loki, but mean what a single node can do. The server names them in a warning:
+`ruler_storage.backend` or `ruler.storage.type` with the name of an object store, or `local` without a
+folder, means the data folder; `ruler.evaluation.mode: remote` means `local`;
+`ruler.enable_alertmanager_v2: false` means `true`.
+";
+
 const TENANTS: &str = "
 ## Limits of single tenants
 
@@ -240,6 +296,22 @@ pub(super) const STARTUP_ERRORS_HERE: &[(&str, &str)] = &[
         "target: overrides-exporter",
         "overrides-exporter has been enabled, but no runtime configuration file was configured",
     ),
+    (
+        "ruler: {evaluation: {mode: x}}",
+        "invalid ruler evaluation config: invalid evaluation mode: x",
+    ),
+    (
+        "ruler: {remote_write: {client: {}, clients: {a: {}}}}",
+        "ruler remote write config: both 'client' and 'clients' options are defined",
+    ),
+    (
+        "ruler: {remote_write: {enabled: true}}",
+        "remote-write enabled but no clients URL are configured",
+    ),
+    (
+        "ruler: {remote_write: {enabled: true, clients: {a: {name: prom}}}}",
+        "remote-write enabled but client 'prom' URL for tenant a is not configured",
+    ),
 ];
 
 const STARTUP: &str = "
@@ -248,8 +320,11 @@ const STARTUP: &str = "
 The server lists all errors below `MULTIPLE CONFIG ERRORS FOUND, PLEASE READ CAREFULLY`, also
 if there is only one. These errors of Loki can occur: `retention period must be >= 24h was
 <duration>`, `invalid override for tenant <tenant>: <details>`, `overrides-exporter has been
-enabled, but no runtime configuration file was configured`, and the errors about TLS. Loki's other
-errors cannot occur:
+enabled, but no runtime configuration file was configured`, `invalid ruler evaluation config:
+<details>`, `ruler remote write config: both 'client' and 'clients' options are defined`,
+`remote-write enabled but no clients URL are configured`, `remote-write enabled but client '<name>'
+URL for tenant <client-id> is not configured`, and the errors about TLS. Loki's other errors cannot
+occur:
 
 | Error of Loki | Why not |
 |---|---|
@@ -289,10 +364,6 @@ const STARTUP_ERRORS_ELSEWHERE: &[(&str, &str)] = &[
     (
         "`use of multiple cache storage systems is not supported`, `no cache configured`",
         "the cache of answers is in memory",
-    ),
-    (
-        "`invalid ruler evaluation config`, `ruler remote write config: both 'client' and 'clients' options are defined`, `remote-write enabled but no clients URL are configured`, `remote-write enabled but client '<name>' URL for tenant <client-id> is not configured`",
-        "there are no rules yet",
     ),
     (
         "`the <broker> address has not been configured`, `the <broker> topic has not been configured`, `both sasl username and password must be set`, `<broker> is enabled in distributor but not in ingester`",

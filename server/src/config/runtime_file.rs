@@ -200,6 +200,9 @@ configs:
                 r#"{"severity_text_as_label":true}"#,
                 r#"[{"period":"24h","selector":"{a=\"b\"}"}]"#,
                 r#"[{"pattern":"x"}]"#,
+                "http://h",
+                "{}",
+                "[]",
             ];
             let value = values.into_iter().chain(structured).find(|value| {
                 // Most values suit only some settings.

@@ -7,7 +7,7 @@ use super::Config;
 use super::field::Field;
 
 /// One setting.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
     /// Where the file has it: keys joined by dots.
     pub(crate) path: &'static str,
@@ -57,9 +57,40 @@ macro_rules! settings {
     (@) => { false };
 }
 
+mod ruler;
+
 /// All settings, in the order of the help and of the documentation. Values of the file are applied
 /// in this order, so a later row may refine the value of an earlier one.
-pub(crate) static SETTINGS: &[Setting] = settings! {
+pub(crate) static SETTINGS: &[Setting] = &joined::<{ count(PARTS) }>(PARTS);
+
+const PARTS: &[&[Setting]] = &[NODE, ruler::NODE, LIMITS, ruler::LIMITS, FILES];
+
+const fn count(parts: &[&[Setting]]) -> usize {
+    let (mut part, mut count) = (0, 0);
+    while part < parts.len() {
+        count += parts[part].len();
+        part += 1;
+    }
+    count
+}
+
+const fn joined<const COUNT: usize>(parts: &[&[Setting]]) -> [Setting; COUNT] {
+    let mut rows = [parts[0][0]; COUNT];
+    let (mut part, mut row, mut at) = (0, 0, 0);
+    while part < parts.len() {
+        while row < parts[part].len() {
+            rows[at] = parts[part][row];
+            row += 1;
+            at += 1;
+        }
+        row = 0;
+        part += 1;
+    }
+    rows
+}
+
+/// Settings of the node.
+const NODE: &[Setting] = settings! {
     "target", "target",
         |c| Text(&mut c.target),
         "Parts of Loki, with commas between them. One process has all parts, so each of them \
@@ -261,6 +292,10 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
         |c| Bool(&mut c.cache_results),
         "Whether a metric range query reuses the steps of the last answer to the same query \
          whose entries have not changed. Loki's default is false.";
+};
+
+/// Limits of tenants.
+const LIMITS: &[Setting] = settings! {
     "limits_config.max_line_size", "limits.max-line-size",
         |c| MemoryBytes(&mut c.limits.max_line_size_bytes),
         "Longest line. 0 means the limit of the memory only: 56 MB, or half of the memory for \
@@ -433,6 +468,10 @@ pub(crate) static SETTINGS: &[Setting] = settings! {
     "limits_config.volume_max_series", "limits.volume-max-series",
         |c| Count(&mut c.limits.volume_max_series),
         "Most series that an answer of the volume endpoints may have. 0 means no limit.";
+};
+
+/// Files with the limits of single tenants.
+const FILES: &[Setting] = settings! {
     "limits_config.per_tenant_override_config", "limits.per-user-override-config",
         |c| Words(&mut c.runtime_files),
         "Another name of runtime_config.file.";

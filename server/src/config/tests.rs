@@ -120,6 +120,12 @@ fn every_setting_has_a_name_and_a_field_of_its_own() {
             "{\"severity_text_as_label\":true}",
             "[{\"selector\":\"{a=\\\"b\\\"}\",\"period\":\"24h\"}]",
             "[{\"pattern\":\"x\"}]",
+            "[{\"action\":\"drop\"}]",
+            "http://h",
+            "{\"a\":\"b\"}",
+            "{\"a\":{}}",
+            "{}",
+            "[]",
         ];
         let mut config = Config::default();
         for value in values {
@@ -389,9 +395,7 @@ ruler:
         "common.ring",
         "ingester.query_store_max_look_back_period",
         "ingester.wal.enabled",
-        "limits_config.ruler_max_rules_per_rule_group",
         "querier.query_ingesters_within",
-        "ruler",
         "schema_config",
         "server.grpc_listen_port",
     ];

@@ -12,6 +12,7 @@ mod ingest;
 mod operate;
 mod query;
 mod routes;
+mod rules;
 mod tail;
 
 use std::rc::Rc;
@@ -20,10 +21,12 @@ use std::sync::Arc;
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use logsvc_http::{
-    Admission, Match, Observation, Refusal, Request, RequestHead, Response, Router, Service,
+    Admission, Match, Observation, PathParams, Refusal, Request, RequestHead, Response, Router,
+    Service,
 };
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::Runtime;
+use logsvc_rules::lanes::RuleInbox;
+use logsvc_runtime::{Latch, Runtime};
 
 use crate::metrics::Metric;
 use crate::node::NodeState;
@@ -39,6 +42,7 @@ pub(crate) use operate::shutdown::was_prepared;
 use query::{Querier, Queries, parquet};
 pub(crate) use routes::METRIC_NAMES;
 use routes::{Class, Route};
+use rules::Ruling;
 use tail::{TailCounts, Tails};
 
 /// State that the rooms of all cores share. Cheap to clone.
@@ -72,6 +76,7 @@ pub(crate) struct Front<R: Runtime> {
     tails: Tails<R>,
     operator: Operator<R>,
     deleter: Deleter<R>,
+    ruling: Ruling<R>,
 }
 
 impl<R: Runtime> Front<R> {
@@ -91,6 +96,7 @@ impl<R: Runtime> Front<R> {
             tails: Tails::new(Rc::clone(&querier), shared.tail_counts),
             operator: Operator::new(Rc::clone(&core), shared.queries.clone()),
             deleter: Deleter::new(Rc::clone(&querier), shared.queries, shared.generations),
+            ruling: Ruling::new(Rc::clone(&core)),
             querier,
             core,
         })
@@ -102,10 +108,19 @@ impl<R: Runtime> Front<R> {
         max_bytes.min(self.core.budgets().bodies.max_bytes())
     }
 
+    /// Evaluates the queries of rules until the node stops. No shard is asked afterwards.
+    pub(crate) fn serve_rules(
+        &self,
+        inbox: RuleInbox,
+        stop: Latch,
+    ) -> impl Future<Output = ()> + use<R> {
+        rules::serve(Rc::clone(&self.querier), inbox, stop)
+    }
+
     async fn dispatch(
         &self,
         route: Route,
-        name: &str,
+        path: &PathParams<'_, '_>,
         request: Request,
     ) -> Result<Response, ApiError> {
         let row = route.row();
@@ -115,7 +130,7 @@ impl<R: Runtime> Front<R> {
         if row.traits.class == Class::Lookup && parquet::accepted(&request.head).is_some() {
             self.querier.refuse_parquet(&request)?;
         }
-        routes::answer(route, self, request, name).await
+        routes::answer(route, self, request, path).await
     }
 }
 
@@ -164,7 +179,7 @@ impl<R: Runtime> Service for Front<R> {
         };
         let _under_way =
             self.core.counters().requests.begin(&request.head.method, route.row().metric_name);
-        let answered = self.dispatch(route, params.get("name").unwrap_or_default(), request).await;
+        let answered = self.dispatch(route, &params, request).await;
         answered
             .unwrap_or_else(|error| route.error_response(&error))
             .with_route(route.row().metric_name)

@@ -7,7 +7,7 @@
 //! (`docs/api.md`), which a test looks for.
 
 use http::{Method, StatusCode};
-use logsvc_http::{Request, Response, Router};
+use logsvc_http::{PathParams, Request, Response, Router};
 use logsvc_proto::error::ApiError;
 use logsvc_proto::push::json::Dialect as JsonDialect;
 use logsvc_runtime::Runtime;
@@ -80,6 +80,7 @@ const POST: &[Method] = &[Method::POST];
 const GET_POST: &[Method] = &[Method::GET, Method::POST];
 const GET_POST_PUT_DELETE: &[Method] = &[Method::GET, Method::POST, Method::PUT, Method::DELETE];
 const GET_POST_DELETE: &[Method] = &[Method::GET, Method::POST, Method::DELETE];
+const GET_DELETE: &[Method] = &[Method::GET, Method::DELETE];
 /// Every method.
 const ANY: &[Method] = &[];
 
@@ -101,8 +102,8 @@ pub(super) struct Row {
 
 macro_rules! routes {
     (
-        |$front:ident, $request:ident, $name:ident|
-        $($route:ident $metric_name:literal $methods:ident [$($path:literal),+] ($traits:expr)
+        |$front:ident, $request:ident, $path:ident|
+        $($route:ident $metric_name:literal $methods:ident [$($pattern:literal),+] ($traits:expr)
             => $answer:expr;)+
     ) => {
         /// The endpoint that a path leads to.
@@ -116,19 +117,19 @@ macro_rules! routes {
             route: Route::$route,
             metric_name: $metric_name,
             methods: $methods,
-            paths: &[$($path),+],
+            paths: &[$($pattern),+],
             traits: $traits,
         },)+];
 
         /// Under which the requests of all routes are counted.
         pub(crate) static METRIC_NAMES: &[&str] = &[$($metric_name,)+];
 
-        /// Answers a request. `name` is the segment of the path that the route leaves open.
+        /// Answers a request. `path` has the segments that the route leaves open.
         pub(super) async fn answer<R: Runtime>(
             route: Route,
             $front: &Front<R>,
             $request: Request,
-            $name: &str,
+            $path: &PathParams<'_, '_>,
         ) -> Result<Response, ApiError> {
             match route {
                 $(Route::$route => $answer,)+
@@ -138,7 +139,7 @@ macro_rules! routes {
 }
 
 routes! {
-    |front, request, name|
+    |front, request, path|
 
     Push "loki_api_v1_push" POST ["/loki/api/v1/push"] (PUSH)
         => front.ingest.push(request, JsonDialect::V1).await;
@@ -159,7 +160,7 @@ routes! {
         => front.explorer.label_names(request).await;
     LabelValues "loki_api_v1_label_name_values" GET_POST
         ["/loki/api/v1/label/{name}/values", "/api/prom/label/{name}/values"] (LOOKUP)
-        => front.explorer.label_values(request, name).await;
+        => front.explorer.label_values(request, segment(path, "name")).await;
     Series "loki_api_v1_series" GET_POST ["/loki/api/v1/series", "/api/prom/series"] (LOOKUP)
         => front.explorer.series(request).await;
     IndexStats "loki_api_v1_index_stats" GET_POST ["/loki/api/v1/index/stats"] (LOOKUP)
@@ -176,7 +177,7 @@ routes! {
         => front.explorer.detected_fields(request).await;
     DetectedFieldValues "loki_api_v1_detected_field_name_values" GET_POST
         ["/loki/api/v1/detected_field/{name}/values"] (LOOKUP)
-        => front.explorer.detected_field_values(request, name).await;
+        => front.explorer.detected_field_values(request, segment(path, "name")).await;
     DetectedLabels "loki_api_v1_detected_labels" GET_POST
         ["/loki/api/v1/detected_labels"] (LOOKUP)
         => front.explorer.detected_labels(request).await;
@@ -222,6 +223,25 @@ routes! {
     DrilldownLimits "loki_api_v1_drilldown_limits" GET ["/loki/api/v1/drilldown-limits"] (SHOW)
         => front.operator.drilldown_limits(&request);
 
+    Rules "loki_api_v1_rules" GET
+        ["/loki/api/v1/rules", "/api/prom/rules", "/api/mtx/rules"] (ASK)
+        => front.ruling.list_groups(request, None).await;
+    RulesOfNamespace "loki_api_v1_rules_namespace" GET_POST_DELETE
+        ["/loki/api/v1/rules/{namespace}", "/api/prom/rules/{namespace}",
+         "/api/mtx/rules/{namespace}"]
+        (ASK.cross_site(CrossSite::OnlyGet))
+        => front.ruling.namespace(request, segment(path, "namespace")).await;
+    RuleGroup "loki_api_v1_rules_namespace_groupname" GET_DELETE
+        ["/loki/api/v1/rules/{namespace}/{group}", "/api/prom/rules/{namespace}/{group}",
+         "/api/mtx/rules/{namespace}/{group}"]
+        (ASK.cross_site(CrossSite::OnlyGet))
+        => front.ruling.group(request, segment(path, "namespace"), segment(path, "group")).await;
+    ListRules "prometheus_api_v1_rules" GET
+        ["/prometheus/api/v1/rules", "/mtx/api/v1/rules"] (ASK)
+        => front.ruling.list_rules(request).await;
+    ListAlerts "prometheus_api_v1_alerts" GET
+        ["/prometheus/api/v1/alerts", "/mtx/api/v1/alerts"] (ASK)
+        => front.ruling.list_alerts(request).await;
     Delete "loki_api_v1_delete" GET_POST_PUT_DELETE ["/loki/api/v1/delete"]
         (ASK.cross_site(CrossSite::OnlyGet))
         => front.deleter.delete(request).await;
@@ -242,6 +262,11 @@ routes! {
         => front.operator.shut_down(&request, true).await;
     FlushShutdown "ingester_flush_shutdown" GET_POST ["/ingester/flush_shutdown"] (CHANGE)
         => front.operator.shut_down(&request, false).await;
+}
+
+/// A segment of a path that its route leaves open.
+fn segment<'p>(path: &PathParams<'_, 'p>, name: &str) -> &'p str {
+    path.get(name).unwrap_or_default()
 }
 
 impl Route {
@@ -339,7 +364,7 @@ mod tests {
         let router = router();
         for row in ROWS {
             for path in row.all_paths() {
-                let path = path.replace("{name}", "x");
+                let path = path.replace(['{', '}'], "");
                 for method in [Method::GET, Method::POST, Method::DELETE, Method::PUT] {
                     let is_found = match router.find(&method, &path) {
                         Match::Found(&route, _) => {

@@ -43,6 +43,10 @@ numbers! {
         "Metric range queries that could have, but of which no step was there.";
     ResultCacheSteps "counter" "logsvc_result_cache_steps_total"
         "Steps that were taken from the cache of answers.";
+    WindowPartsKept "counter" "logsvc_rule_window_parts_kept_total"
+        "Parts of the windows of rules that were known from an evaluation before.";
+    WindowPartsRead "counter" "logsvc_rule_window_parts_read_total"
+        "Parts of the windows of rules that were read.";
     QueriesRefused "counter" "logsvc_queries_refused_total"
         "Queries and lookups refused because too many wait for their turn.";
     LaneFull "counter" "logsvc_lane_full_total"

@@ -39,6 +39,8 @@ fn the_exposition_adds_cores_up_and_histograms_are_cumulative() {
         lane_depths: &[0, 4],
         shards: &[ShardStatus::default()],
         deletions: None,
+        ruler: None,
+        group_labels: GroupLabels { rule_path: None },
         now_ns: 8_000_000_000,
         driver: "sim",
         runtime_config: Some((&Reloads::default(), [0xab; 32])),

@@ -29,7 +29,8 @@ pub(crate) fn shard_gone() -> ApiError {
     ApiError::unavailable("a shard of this node is not running")
 }
 
-/// The keeper of the requests for deletion has stopped answering: the node is going down.
-pub(crate) fn keeper_gone() -> ApiError {
+/// A task of core 0, as the keeper of the requests for deletion, has stopped answering: the node is
+/// going down.
+pub(crate) fn node_stopping() -> ApiError {
     ApiError::unavailable("the node is stopping")
 }

@@ -1,13 +1,14 @@
-//! Asks the shards, and the keeper of the requests for deletion, and gathers their answers.
+//! Asks the shards, the keeper of the requests for deletion and the ruler, and gathers their answers.
 
 use logsvc_proto::error::ApiError;
+use logsvc_rules::messages::{RulesReply, RulesRequest};
 use logsvc_runtime::mesh::{LaneFull, PendingReply};
 use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::deletion::{DeletionReply, DeletionRequest};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use super::Core;
-use super::errors::{keeper_gone, shard_gone, too_busy};
+use super::errors::{node_stopping, shard_gone, too_busy};
 use crate::metrics::Metric;
 
 impl<R: Runtime> Core<R> {
@@ -41,7 +42,16 @@ impl<R: Runtime> Core<R> {
             self.counters().numbers.add(Metric::LaneFull, 1);
             too_busy()
         })?;
-        reply.await.map_err(|_| keeper_gone())
+        reply.await.map_err(|_| node_stopping())
+    }
+
+    /// Sends a request to the ruler, and waits for the answer.
+    pub(crate) async fn ask_ruler(&self, request: RulesRequest) -> Result<RulesReply, ApiError> {
+        let reply = self.ruler.call(CoreId(0), request).map_err(|LaneFull { .. }| {
+            self.counters().numbers.add(Metric::LaneFull, 1);
+            too_busy()
+        })?;
+        reply.await.map_err(|_| node_stopping())
     }
 
     /// Sends a request to every shard and waits for all answers.

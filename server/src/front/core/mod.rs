@@ -8,6 +8,7 @@ mod tenant;
 use std::sync::Arc;
 
 use logsvc_proto::TenantId;
+use logsvc_rules::messages::{RulesReply, RulesRequest};
 use logsvc_runtime::Runtime;
 use logsvc_runtime::mesh::Caller;
 use logsvc_shards::deletion::{DeletionReply, DeletionRequest};
@@ -22,12 +23,15 @@ pub(super) use tenant::tenant_header;
 /// The media type of answers that are no results of queries.
 pub(super) const JSON: &str = "application/json; charset=utf-8";
 
-/// The ways from a core to the shards of all cores and to the keeper of the requests for deletion.
+/// The ways from a core to the shards of all cores, to the keeper of the requests for deletion, and
+/// to the ruler.
 pub(crate) struct Lanes {
     /// To the shards.
     pub(crate) shards: Caller<ShardRequest, ShardReply>,
     /// To the keeper, on core 0.
     pub(crate) keeper: Caller<DeletionRequest, DeletionReply>,
+    /// To the ruler, on core 0.
+    pub(crate) ruler: Caller<RulesRequest, RulesReply>,
 }
 
 /// See the module.
@@ -40,6 +44,8 @@ pub(crate) struct Core<R: Runtime> {
     pub(crate) lanes: Caller<ShardRequest, ShardReply>,
     /// To the keeper of the requests for deletion.
     keeper: Caller<DeletionRequest, DeletionReply>,
+    /// To the ruler.
+    ruler: Caller<RulesRequest, RulesReply>,
     limits: LimitsView,
 }
 
@@ -47,7 +53,8 @@ impl<R: Runtime> Core<R> {
     /// The core that `runtime` and `lanes` belong to.
     pub(super) fn new(runtime: R, node: Arc<NodeState>, lanes: Lanes) -> Core<R> {
         let limits = LimitsView::new(Arc::clone(&node.limits));
-        Core { runtime, node, lanes: lanes.shards, keeper: lanes.keeper, limits }
+        let Lanes { shards, keeper, ruler } = lanes;
+        Core { runtime, node, lanes: shards, keeper, ruler, limits }
     }
 
     /// Settings.

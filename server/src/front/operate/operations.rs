@@ -8,12 +8,13 @@ use http::header::ACCEPT;
 use logsvc_http::{Request, RequestHead, Response};
 use logsvc_proto::encode::write_json_text;
 use logsvc_proto::error::ApiError;
+use logsvc_rules::messages::{RulesReply, RulesRequest};
 use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::deletion::{DeletionReply, DeletionRequest};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use crate::front::operate::Operator;
-use crate::metrics::{ExpositionFormat, Gauges};
+use crate::metrics::{ExpositionFormat, Gauges, GroupLabels};
 
 /// Grafana switches features on by the version that it reads here, so the answer
 /// names the release of the reference whose interface this server speaks.
@@ -73,6 +74,13 @@ impl<R: Runtime> Operator<R> {
         {
             deletions = Some(status);
         }
+        let mut ruler = None;
+        if self.core.node.recovered.is_complete()
+            && let Ok(RulesReply::Metrics(numbers)) =
+                self.core.ask_ruler(RulesRequest::Metrics).await
+        {
+            ruler = Some(numbers);
+        }
         let cores = (0..self.core.runtime.core_count()).map(CoreId);
         let lane_depths: Vec<_> =
             cores.map(|core| self.core.lanes.request_lane_depth(core)).collect();
@@ -89,14 +97,18 @@ impl<R: Runtime> Operator<R> {
                 &budgets.streams,
                 &budgets.directories,
                 &budgets.queries,
+                &budgets.rules,
                 &budgets.cache,
                 &budgets.results,
+                &budgets.windows,
                 &budgets.tails,
             ],
             queues: &self.queries.queues.status(),
             lane_depths: &lane_depths,
             shards: &shards,
             deletions: deletions.as_deref(),
+            ruler: ruler.as_deref(),
+            group_labels: GroupLabels::of(&self.core.config().ruler),
             now_ns: self.core.runtime.unix_nanos(),
             driver: self.core.runtime.driver_name(),
             runtime_config: files_sha256.map(|sha256| (&self.core.node.reloads, sha256)),

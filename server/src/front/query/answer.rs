@@ -66,7 +66,8 @@ impl AnswerBody {
     }
 }
 
-fn with_held(response: Response, held: Arc<AnswerBody>) -> Response {
+/// A response with a body that several answers may share.
+pub(crate) fn with_held(response: Response, held: Arc<AnswerBody>) -> Response {
     match Arc::try_unwrap(held) {
         Ok(AnswerBody { body, reservation: None }) => response.with_body(body),
         Ok(held) => response.with_chunks(BodyChunks { held: Arc::new(held), sent_bytes: 0 }),

@@ -142,7 +142,16 @@ impl<R: Runtime> Querier<R> {
         plan: impl FnOnce(&PartAllowance) -> Result<Plan, PlanError> + Send + 'static,
     ) -> Result<Plan, ApiError> {
         let account = Account::open(&self.core.budgets().queries, 0, self.query_max_bytes());
-        let account = account.ok_or_else(too_busy)?;
+        self.planned_within(account.ok_or_else(too_busy)?, estimate, plan).await
+    }
+
+    /// [`Querier::planned`] with the memory of an account.
+    async fn planned_within(
+        &self,
+        account: Account,
+        estimate: Estimate,
+        plan: impl FnOnce(&PartAllowance) -> Result<Plan, PlanError> + Send + 'static,
+    ) -> Result<Plan, ApiError> {
         let cancellation = CancelOnDrop(Cancellation::default());
         let allowance =
             PartAllowance { grant: account.grant(), cancellation: cancellation.0.clone() };
@@ -166,6 +175,22 @@ impl<R: Runtime> Querier<R> {
         let (estimate, expr) = (Estimate::of_plan(expr), Arc::clone(expr));
         self.planned(estimate, move |allowance| Plan::with_allowance(&expr, &params, allowance))
             .await
+    }
+
+    /// [`Querier::plan`] for a rule: with the memory of rules.
+    ///
+    /// # Errors
+    /// As for [`Querier::planned`].
+    pub(super) async fn plan_rule(
+        &self,
+        expr: &Arc<Expr>,
+        params: QueryParams,
+    ) -> Result<Plan, ApiError> {
+        let budget = &self.core.budgets().rules;
+        let account = Account::open(budget, 0, budget.max_bytes()).ok_or_else(too_busy)?;
+        let (estimate, expr) = (Estimate::of_plan(expr), Arc::clone(expr));
+        let plan = move |allowance: &PartAllowance| Plan::with_allowance(&expr, &params, allowance);
+        self.planned_within(account, estimate, plan).await
     }
 }
 

@@ -315,7 +315,7 @@ pub(super) struct AnswerOptions {
 }
 
 /// The kind that a query is counted as.
-fn kind_of(expr: &Expr) -> QueryKind {
+pub(super) fn kind_of(expr: &Expr) -> QueryKind {
     match expr {
         Expr::Metric(_) => QueryKind::Metric,
         Expr::Log(log) if log.stages.is_empty() => QueryKind::Limited,

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use logsvc_logql::engine::{Allowance, LeafStats, MergeState, Plan, QueryResult};
+use logsvc_logql::engine::{Allowance, LeafPlan, LeafStats, MergeState, Plan, QueryResult};
 use logsvc_proto::encode::{CacheStats, IngesterStats, QueryStats, StoreStats};
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::Runtime;
+use logsvc_runtime::{Monotonic, Runtime};
 use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::messages::ShardRequest;
 use logsvc_shards::scan::LeafRequest;
@@ -17,7 +17,7 @@ use logsvc_shards::types::{Cancellation, ScanStats};
 
 use super::Querier;
 use super::errors::failed;
-use super::leaves::{Merged, gather_leaves};
+use super::leaves::{Gathered, Merged, gather_leaves};
 use super::queue::{QueryContext, QueryPermit, QueueKind};
 use crate::metrics::Metric;
 
@@ -132,6 +132,15 @@ impl Executed {
     }
 }
 
+/// The parts of leaves that shards have computed.
+pub(super) struct Asked {
+    /// The parts.
+    pub(super) gathered: Gathered,
+    cancellation: CancelOnDrop,
+    begun: Monotonic,
+    wait_time_ns: u64,
+}
+
 /// Tells the shards to stop when it is dropped.
 pub(crate) struct CancelOnDrop(pub(crate) Cancellation);
 
@@ -196,11 +205,26 @@ impl<R: Runtime> Querier<R> {
         deletions: DeletionVersion,
         permit: &QueryPermit,
     ) -> Result<Executed, ApiError> {
+        let asked = self.ask_leaves(tenants, plan.leaves().to_vec(), deletions, permit).await?;
+        self.merge(asked, plan, permit).await
+    }
+
+    /// Runs leaves on all shards at once: the first half of [`Querier::execute`].
+    ///
+    /// # Errors
+    /// As for [`Querier::execute`].
+    pub(super) async fn ask_leaves(
+        &self,
+        tenants: &TenantScope,
+        leaves: Vec<LeafPlan>,
+        deletions: DeletionVersion,
+        permit: &QueryPermit,
+    ) -> Result<Asked, ApiError> {
         let begun = self.core.runtime.now();
         let cancellation = CancelOnDrop(Cancellation::default());
         let mut replies = Vec::new();
-        for leaf in plan.leaves() {
-            let leaf = Arc::new(leaf.clone());
+        for leaf in leaves {
+            let leaf = Arc::new(leaf);
             replies.extend(self.core.ask_all(|| {
                 ShardRequest::Leaf(LeafRequest {
                     tenants: tenants.clone(),
@@ -216,12 +240,27 @@ impl<R: Runtime> Querier<R> {
         let ask = |core, request| self.core.ask(core, request);
         let gathered = gather_leaves(ask, cores, replies, permit.account.grant()).await?;
         let wait_time_ns = self.core.runtime.now().since(waits_since).as_nanos() as u64;
+        Ok(Asked { gathered, cancellation, begun, wait_time_ns })
+    }
+
+    /// Merges the parts of a plan's leaves: the second half of [`Querier::execute`].
+    ///
+    /// # Errors
+    /// As for [`Querier::execute`].
+    pub(super) async fn merge(
+        &self,
+        asked: Asked,
+        plan: &Plan,
+        permit: &QueryPermit,
+    ) -> Result<Executed, ApiError> {
+        let Asked { gathered, cancellation, begun, wait_time_ns } = asked;
         let scan = gathered.stats;
         let merged = gathered.merged(&self.core.runtime, plan, cancellation.0.clone()).await?;
         let Merged { result, memory, stats: leaf } = merged;
         let exec_time_ns = self.core.runtime.now().since(begun).as_nanos() as u64;
         let queue_time_ns = permit.waited.as_nanos() as u64;
         // A query that needs no entries asks no shard.
+        let cores = self.core.runtime.core_count();
         let shards = if plan.leaves().is_empty() { 0 } else { u64::from(cores) };
         let executed = Executed {
             result,

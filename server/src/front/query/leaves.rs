@@ -8,7 +8,7 @@
 use logsvc_logql::engine::{Allowance, LeafResult, LeafStats, MergeState, Plan, QueryResult};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::mesh::{Disconnected, PendingReply};
-use logsvc_runtime::{CoreId, Grant, Runtime, SideQueue};
+use logsvc_runtime::{CoreId, Denied, Grant, Runtime, SideQueue};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::scan::{LeafReply, PartAllowance, ScanError, ScanJob};
 use logsvc_shards::types::{Cancellation, ScanStats};
@@ -88,6 +88,32 @@ pub(crate) struct Merged {
 impl Gathered {
     fn new(memory: Grant) -> Gathered {
         Gathered { parts: Vec::new(), memory, stats: ScanStats::default() }
+    }
+
+    /// Takes the parts of a leaf out; none if one part decides the answer.
+    pub(super) fn take(&mut self, leaf: usize) -> Vec<LeafResult> {
+        if self.is_decided() {
+            return Vec::new();
+        }
+        self.parts.extract_if(.., |part| part.leaf() == leaf).collect()
+    }
+
+    /// Adds a part whose memory is reserved.
+    pub(super) fn put(&mut self, part: LeafResult) {
+        self.parts.push(part);
+    }
+
+    /// Whether one part decides the answer.
+    pub(super) fn is_decided(&self) -> bool {
+        self.parts.iter().any(LeafResult::ends_query)
+    }
+
+    /// Reserves memory for more parts.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn reserve(&mut self, bytes: u64) -> Result<(), Denied> {
+        self.memory.grow(bytes)
     }
 
     fn held_bytes(&self) -> usize {

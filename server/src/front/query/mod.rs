@@ -15,8 +15,10 @@ pub(super) mod parquet;
 pub(super) mod queue;
 mod request_limits;
 mod results;
+mod rule;
 mod sharing;
 pub(super) mod tenants;
+mod windows;
 
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -29,6 +31,7 @@ use crate::node::NodeState;
 use queue::Queues;
 use results::ResultCache;
 use sharing::QueryRuns;
+use windows::WindowCache;
 
 /// State that the queries of all cores share. Cheap to clone.
 #[derive(Clone)]
@@ -39,6 +42,8 @@ pub(super) struct Queries {
     runs: QueryRuns,
     /// Answers to queries, to be used again.
     results: ResultCache,
+    /// What was found in parts of the windows of rules.
+    windows: WindowCache,
     /// When caches of answers outside of the node last became invalid, in ns since the
     /// Unix epoch; 0 if they never did.
     pub(super) cache_generation: Arc<AtomicI64>,
@@ -47,10 +52,12 @@ pub(super) struct Queries {
 impl Queries {
     /// No query runs.
     pub(super) fn new(node: &NodeState) -> Queries {
+        let rule_places = node.config.ruler.evaluation.places(node.config.cores);
         Queries {
-            queues: Queues::new(&node.config),
+            queues: Queues::new(&node.config, rule_places),
             runs: QueryRuns::default(),
             results: ResultCache::new(node.budgets.results.clone()),
+            windows: WindowCache::new(node.budgets.windows.clone()),
             cache_generation: Arc::new(AtomicI64::new(0)),
         }
     }

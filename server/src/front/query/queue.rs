@@ -1,9 +1,11 @@
 //! Which queries run, and which wait in a queue.
 //!
-//! There are two queues on the node: one for queries that read entries, and one for lookups, which
-//! the index answers alone or nearly so. Each queue has places of its own, so lookups never wait
-//! behind queries; each queue shares its places fairly between tenants, see [`FairQueue`]. Several
-//! tenants in one request count as a tenant of its own. Pushes and tails wait in neither.
+//! There are three queues on the node: one for queries that read entries, one for lookups, which
+//! the index answers alone or nearly so, and one for the queries of rules. Each queue has places of
+//! its own, so lookups and rules never wait behind queries, nor queries behind rules; each queue
+//! shares its places fairly between tenants, see [`FairQueue`]. Several tenants in one request count
+//! as a tenant of its own. Pushes and tails wait in none of them. Rules have memory of their own,
+//! too.
 //!
 //! Guarantees: a request leaves the queue when its client goes away or its time is up, and the time
 //! in the queue is part of the time that a query may take. Failures: the queue of the tenant is
@@ -41,23 +43,27 @@ pub(crate) enum QueueKind {
     Query,
     /// The request looks up streams, or adds up the directories of their blocks.
     Lookup,
+    /// The query of a rule.
+    Rule,
 }
 
-/// Both queues of the node. Cheap to clone.
+/// All queues of the node. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Queues {
     queries: FairQueue<Tenants>,
     lookups: FairQueue<Tenants>,
+    rules: FairQueue<Tenants>,
     /// Most that wait for each tenant; 0 is no limit.
     max_waiting: usize,
 }
 
 impl Queues {
-    /// Empty queues.
-    pub(crate) fn new(config: &Config) -> Queues {
+    /// Empty queues. So many queries of rules run at a time.
+    pub(crate) fn new(config: &Config, rule_places: usize) -> Queues {
         Queues {
             queries: FairQueue::new(config.max_concurrent_queries),
             lookups: FairQueue::new(config.max_concurrent_queries),
+            rules: FairQueue::new(rule_places),
             max_waiting: config.max_outstanding_per_tenant,
         }
     }
@@ -66,12 +72,14 @@ impl Queues {
         match work {
             QueueKind::Query => &self.queries,
             QueueKind::Lookup => &self.lookups,
+            QueueKind::Rule => &self.rules,
         }
     }
 
     /// Numbers for metrics.
-    pub(crate) fn status(&self) -> [QueueStatus; 2] {
-        [("query", &self.queries), ("lookup", &self.lookups)].map(|(work, queue)| QueueStatus {
+    pub(crate) fn status(&self) -> [QueueStatus; 3] {
+        let queues = [("query", &self.queries), ("lookup", &self.lookups), ("rule", &self.rules)];
+        queues.map(|(work, queue)| QueueStatus {
             work,
             places: queue.places(),
             running: queue.running(),
@@ -136,13 +144,23 @@ impl<R: Runtime> Querier<R> {
         {
             Arc::make_mut(&mut limits).tighten(&stricter);
         }
+        self.context_within(tenants, limits, &request.disconnect)
+    }
+
+    /// A context with these limits, whose time runs from here on.
+    pub(super) fn context_within<'r>(
+        &self,
+        tenants: Tenants,
+        limits: Arc<Limits>,
+        disconnect: &'r Disconnect,
+    ) -> QueryContext<'r> {
         let deadline = match u64::try_from(limits.query_timeout_ns) {
             Ok(timeout_ns) if timeout_ns > 0 => {
                 self.core.runtime.now().after(Duration::from_nanos(timeout_ns))
             }
             _ => Monotonic::NEVER,
         };
-        QueryContext { tenants, limits, deadline, disconnect: &request.disconnect }
+        QueryContext { tenants, limits, deadline, disconnect }
     }
 
     /// Waits for a place in the queue of these tenants.
@@ -156,14 +174,19 @@ impl<R: Runtime> Querier<R> {
         work: QueueKind,
     ) -> Result<QueryPermit, ApiError> {
         let max_running = match work {
-            QueueKind::Query => {
+            QueueKind::Query | QueueKind::Rule => {
                 check_enabled(limits)?;
                 limits.tsdb_max_query_parallelism
             }
             QueueKind::Lookup => 0,
         };
         let queue = self.shared.queues.of(work);
-        let bounds = KeyBounds { max_running, max_waiting: self.shared.queues.max_waiting };
+        let max_waiting = match work {
+            QueueKind::Query | QueueKind::Lookup => self.shared.queues.max_waiting,
+            // The lanes to the fronts bound how many there are.
+            QueueKind::Rule => 0,
+        };
+        let bounds = KeyBounds { max_running, max_waiting };
         let begun = self.core.runtime.now();
         let ticket = queue.enter(tenants.clone(), bounds).map_err(|_| {
             self.core.counters().numbers.add(Metric::QueriesRefused, 1);
@@ -172,26 +195,30 @@ impl<R: Runtime> Querier<R> {
         let permit = ticket.await;
         let waited = self.core.runtime.now().since(begun);
         self.core.counters().query_waits.record(waited);
-        // Together, queries get a half of the memory and lookups an eighth; the rest
-        // is for answers on their way to clients.
-        let share = match work {
-            QueueKind::Query => 2,
-            QueueKind::Lookup => 8,
-        };
-        let first_bytes =
-            (self.core.budgets().queries.max_bytes() / (share * queue.places() as u64)).max(1);
-        let account = self.account(first_bytes, self.query_max_bytes()).await?;
+        let account = self.account(work, queue.places() as u64).await?;
         Ok(QueryPermit { _permit: permit, waited, account })
     }
 
-    /// An account with these first bytes. The query that had the place may still run on a side
-    /// thread for a moment; then it gives its memory back.
-    async fn account(&self, first_bytes: u64, max_bytes: u64) -> Result<Account, ApiError> {
+    /// The account of a request that has one of so many places. The query that had the place may
+    /// still run on a side thread for a moment; then it gives its memory back.
+    async fn account(&self, work: QueueKind, places: u64) -> Result<Account, ApiError> {
+        let (queries, rules) = (&self.core.budgets().queries, &self.core.budgets().rules);
+        // Together, queries get a half of the memory and lookups an eighth; the rest
+        // is for answers on their way to clients. Columns of blocks are the rest for rules.
+        let open = || match work {
+            QueueKind::Query | QueueKind::Lookup => {
+                let share = if work == QueueKind::Query { 2 } else { 8 };
+                let first_bytes = (queries.max_bytes() / (share * places)).max(1);
+                Account::open(queries, first_bytes, self.query_max_bytes())
+            }
+            QueueKind::Rule => {
+                let first_bytes = (rules.max_bytes() / (2 * places)).max(1);
+                Account::open_apart(rules, first_bytes, rules.max_bytes())
+            }
+        };
         let give_up = self.core.runtime.now().after(MEMORY_WAIT_MAX);
         loop {
-            if let Some(account) =
-                Account::open(&self.core.budgets().queries, first_bytes, max_bytes)
-            {
+            if let Some(account) = open() {
                 return Ok(account);
             }
             let now = self.core.runtime.now();

@@ -37,7 +37,7 @@ use super::tenants::Tenants;
 use crate::metrics::Metric;
 
 /// One answer takes no more than this part of the budget.
-const LARGEST_PART: u64 = 8;
+pub(super) const LARGEST_PART: u64 = 8;
 
 /// Answers of the whole node.
 pub(crate) type ResultCache = SharedCache<ResultKey, CachedResult>;
