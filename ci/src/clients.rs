@@ -5,13 +5,13 @@
 //! that goes wrong is a failure, and the check shows the server's log. Installed clients stay in
 //! the target folder until the list of clients changes.
 
-use crate::process;
+use crate::process::{self, run_within, succeeds_quietly};
 use crate::server::{DataFolder, Server, free_ports};
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 /// The tests and the lists of clients.
 const SOURCES: &str = "ci/clients";
@@ -203,59 +203,9 @@ fn copy(from: &Path, to: &Path, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a program can be run and ends well. Its output is not shown.
-fn succeeds_quietly(mut command: Command) -> bool {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
-
-/// Runs a program to its end and shows its output; an error if it does not succeed, or not in time.
-fn run_within(mut command: Command, limit: Duration) -> Result<()> {
-    let name = command.get_program().display().to_string();
-    let mut child =
-        command.stdin(Stdio::null()).spawn().with_context(|| format!("starting {name}"))?;
-    let end = Instant::now() + limit;
-    loop {
-        match child.try_wait().with_context(|| format!("waiting for {name}"))? {
-            Some(status) if status.success() => return Ok(()),
-            Some(status) => bail!("{name} failed ({status})"),
-            None if Instant::now() > end => {
-                child.kill().with_context(|| format!("ending {name}"))?;
-                child.wait().with_context(|| format!("waiting for {name}"))?;
-                bail!("{name} took longer than {} s", limit.as_secs());
-            }
-            None => std::thread::sleep(Duration::from_millis(20)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
-    }
-
-    #[test]
-    fn a_program_that_fails_or_hangs_is_an_error() {
-        let minute = Duration::from_secs(60);
-        run_within(shell("exit 0"), minute).unwrap();
-        let error = run_within(shell("exit 3"), minute).unwrap_err();
-        assert!(error.to_string().contains("sh failed"), "{error}");
-        let error = run_within(shell("exec sleep 60"), Duration::ZERO).unwrap_err();
-        assert!(error.to_string().contains("longer than 0 s"), "{error}");
-        assert!(run_within(Command::new("no-such-program"), minute).is_err());
-    }
-
-    #[test]
-    fn probes_tell_success() {
-        assert!(succeeds_quietly(shell("echo shown nowhere")));
-        assert!(!succeeds_quietly(shell("exit 1")));
-        assert!(!succeeds_quietly(Command::new("no-such-program")));
-    }
 
     #[test]
     fn what_is_installed_is_current_until_the_list_changes() {

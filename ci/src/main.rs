@@ -16,6 +16,7 @@ mod clients;
 mod docs;
 mod layers;
 mod process;
+mod rules;
 mod server;
 mod tidy;
 
@@ -35,14 +36,15 @@ usage: ci COMMAND [OPTIONS]
   lint       clippy has nothing to say, also of the server without its features
   test       all tests of the workspace
   clients    real clients from package registries against a running server
+  rules      rules with the real Prometheus and Alertmanager
   blackbox   the black-box corpus against a running server
   attack     requests that ask for too much, against a running server
-  all        fmt, checks, lint and test, then clients, and blackbox if --corpus is given
+  all        fmt, checks, lint and test, then clients and rules, and blackbox if --corpus is given
 
-options of clients, blackbox, attack and all:
+options of clients, rules, blackbox, attack and all:
   --corpus DIR   the corpus; blackbox is skipped where the folder is missing
   --binary FILE  the server (default: target/release/logsvc for blackbox and attack,
-                 and target/debug/logsvc, which cargo test builds, for clients)
+                 and target/debug/logsvc, which cargo test builds, for clients and rules)
   --only TEXT    the attacks whose names contain it
 
 options of floors:
@@ -78,6 +80,7 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
         "checks" => checks(),
         "test" => test(),
         "clients" => clients::check(&options.binary("debug")),
+        "rules" => rules::check(&options.binary("debug")),
         "blackbox" => {
             let corpus = options.corpus.as_ref().context("blackbox needs --corpus DIR")?;
             blackbox::check(corpus, &options.binary("release"))
@@ -91,6 +94,7 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
             lint()?;
             test()?;
             clients::check(&options.binary("debug"))?;
+            rules::check(&options.binary("debug"))?;
             match &options.corpus {
                 Some(corpus) => blackbox::check(corpus, &options.binary("release")),
                 None => Ok(()),

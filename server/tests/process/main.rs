@@ -20,6 +20,7 @@ mod full_disk;
 mod queue;
 mod reference;
 mod restarts;
+mod rules;
 mod runtime_config;
 mod settings;
 mod support;

@@ -32,6 +32,9 @@ fn pages_of_other_origins_change_nothing() {
             ("POST", "/loki/api/v1/delete?query=%7Ba%3D%22b%22%7D&start=1700000000"),
             ("PUT", "/loki/api/v1/delete?query=%7Ba%3D%22b%22%7D&start=1700000000"),
             ("DELETE", "/loki/api/v1/delete?request_id=00000000"),
+            ("POST", "/loki/api/v1/rules/ns"),
+            ("DELETE", "/loki/api/v1/rules/ns"),
+            ("DELETE", "/api/prom/rules/ns/g"),
             ("GET", "/loki/api/v1/tail?query=%7Ba%3D%22b%22%7D"),
         ] {
             let reply = client.request(method, target, &[header], None);

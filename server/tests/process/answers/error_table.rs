@@ -97,7 +97,7 @@ fn line(text: &str) -> String {
 
 /// The first answer that is no success, beside many answers that clients do not read.
 fn refused_beside_unread_answers(server: &Server) -> Reply {
-    let params = [("query", r#"{app="big"}"#), ("limit", "10")];
+    let params = [("query", r#"{app="big"}"#), ("limit", "7")];
     let target = query::target("/loki/api/v1/query_range", &params);
     let mut unread = Vec::new();
     for _ in 0..20 {
@@ -280,7 +280,7 @@ const TABLE: &[(&str, u16, How)] = &[
     (
         "response larger than the max message size (<size> vs <max>)",
         413,
-        Provoked(|n| n.range(&[("query", r#"{app="big"}"#)])),
+        Provoked(|n| n.range(&[("query", r#"{app="big"}"#), ("limit", "10")])),
     ),
     ("too many outstanding requests", 429, Provoked(|n| refused_beside_unread_answers(&n.narrow))),
     (

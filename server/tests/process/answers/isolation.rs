@@ -43,7 +43,7 @@ const READS: [Read; 23] = [
 ];
 
 /// Paths of the API reference that read no tenant's data.
-const OTHERS: [&str; 7] = [
+const OTHERS: [&str; 12] = [
     "/loki/api/v1/push",
     "/api/prom/push",
     "/loki/api/v1/status/buildinfo",
@@ -51,8 +51,13 @@ const OTHERS: [&str; 7] = [
     "/loki/api/v1/delete",
     "/loki/api/v1/cache/generation_numbers",
     "/loki/api/v1/cache/generation_numbers/increase",
-    // Named as missing.
+    // Rules of tenants, which have a test of their own.
+    "/loki/api/v1/rules",
+    "/loki/api/v1/rules/{namespace}",
+    "/loki/api/v1/rules/{namespace}/{group}",
     "/api/prom/rules",
+    "/api/prom/rules/{namespace}",
+    "/api/prom/rules/{namespace}/{group}",
 ];
 
 fn ask(client: &mut Client, tenant: (&str, &str), path: &str, params: &[(&str, &str)]) -> String {

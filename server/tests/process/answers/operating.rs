@@ -52,6 +52,7 @@ fn services_run_and_rings_have_members() {
         "distributor",
         "querier",
         "query-frontend",
+        "ruler",
         "runtime-config",
     ] {
         assert!(text.contains(&format!("{name} => Running\n")), "{text}");
@@ -81,7 +82,7 @@ fn services_run_and_rings_have_members() {
 }
 
 /// The metrics that dashboards and alerts for the reference use.
-const METRICS: [(&str, &str); 64] = [
+const METRICS: [(&str, &str); 67] = [
     ("loki_request_duration_seconds", "histogram"),
     ("loki_inflight_requests", "gauge"),
     ("loki_tcp_connections", "gauge"),
@@ -130,6 +131,9 @@ const METRICS: [(&str, &str); 64] = [
     ("loki_prometheus_rule_group_iterations_missed_total", "counter"),
     ("loki_prometheus_notifications_sent_total", "counter"),
     ("loki_prometheus_notifications_dropped_total", "counter"),
+    ("loki_ruler_clients", "gauge"),
+    ("loki_ruler_ring_check_errors_total", "counter"),
+    ("loki_ruler_sync_rules_total", "counter"),
     ("loki_runtime_config_last_reload_successful", "gauge"),
     ("loki_runtime_config_hash", "gauge"),
     ("loki_ring_members", "gauge"),
