@@ -392,7 +392,8 @@ fn bad_settings_name_their_keys() {
         (
             "ruler: {alertmanager_url: 'http://am', enable_alertmanager_discovery: true}"
                 .to_owned(),
-            "ruler.alertmanager_url: when enable_alertmanager_discovery is on, the host name must be of the form _portname._tcp.service.fqdn",
+            "ruler.alertmanager_url: when enable_alertmanager_discovery is on, the host name \
+             must be of the form _portname._tcp.service.fqdn",
         ),
         (
             "ruler: {alertmanager_url: 'http://a:p@x,http://y'}".to_owned(),

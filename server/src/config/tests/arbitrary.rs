@@ -30,7 +30,9 @@ const SEEDS: [&str; 7] = [
     "overrides:\n  a: {max_line_size: 5, otlp_config: {severity_text_as_label: true}}\n---\noverrides: {b: }\n",
     "data_dir: ${HOME:-/x}/${A:-${B}}$${c}\nruntime_config: {file: a, period: 1s}\n",
     "a: [1, {b: [c]}]\n? x\n: y\nschema_config: {configs: []}\nservr: 1\n",
-    "ruler: {alertmanager_url: 'http://a', external_labels: {a: b}, remote_write: {clients: {c: {url: 'http://h', queue_config: {min_backoff: 1s}}}}}\nlimits_config: {ruler_remote_write_relabel_configs: [{action: drop, regex: x}]}\n",
+    "ruler: {alertmanager_url: 'http://a', external_labels: {a: b}, remote_write: {clients: {c: \
+     {url: 'http://h', queue_config: {min_backoff: 1s}}}}}\nlimits_config: \
+     {ruler_remote_write_relabel_configs: [{action: drop, regex: x}]}\n",
     "common: {path_prefix: \"\\u00e9 \\n\"}\nlimits_config: {otlp_config: {log_attributes: [{action: drop, regex: 'a.*'}]}}\n",
 ];
 

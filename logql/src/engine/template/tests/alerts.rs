@@ -203,7 +203,9 @@ fn errors_are_those_of_prometheus() {
     for (template, expected) in [
         (
             "{{ .Nope }}",
-            "1:115: executing \"__alert_X\" at <.Nope>: can't evaluate field Nope in type struct { Labels map[string]string; ExternalLabels map[string]string; ExternalURL string; Value float64 }",
+            "1:115: executing \"__alert_X\" at <.Nope>: can't evaluate field Nope in type \
+             struct { Labels map[string]string; ExternalLabels map[string]string; ExternalURL \
+             string; Value float64 }",
         ),
         (
             "{{ first 1 }}",
@@ -219,7 +221,8 @@ fn errors_are_those_of_prometheus() {
         ),
         (
             "{{ reReplaceAll \"(\" \"x\" \"y\" }}",
-            "1:115: executing \"__alert_X\" at <reReplaceAll \"(\" \"x\" \"y\">: error calling reReplaceAll: regexp: Compile(`(`): error parsing regexp: missing closing ): `(`",
+            "1:115: executing \"__alert_X\" at <reReplaceAll \"(\" \"x\" \"y\">: error calling \
+             reReplaceAll: regexp: Compile(`(`): error parsing regexp: missing closing ): `(`",
         ),
         (
             "{{ match \"(\" \"x\" }}",
@@ -235,7 +238,9 @@ fn errors_are_those_of_prometheus() {
         ),
         (
             "{{ humanizeTimestamp 1e18 }}",
-            "1:115: executing \"__alert_X\" at <humanizeTimestamp 1e18>: error calling humanizeTimestamp: 1e+18 cannot be represented as a nanoseconds timestamp since it overflows int64",
+            "1:115: executing \"__alert_X\" at <humanizeTimestamp 1e18>: error calling \
+             humanizeTimestamp: 1e+18 cannot be represented as a nanoseconds timestamp since it \
+             overflows int64",
         ),
         (
             "{{ parseDuration \"x\" }}",
@@ -255,7 +260,11 @@ fn errors_are_those_of_prometheus() {
 fn hostile_templates_of_alerts_end() {
     for template in [
         "{{ range $i := query \"m\" }}{{ template \"x\" }}{{ end }}{{ define \"x\" }}{{ template \"x\" }}{{ end }}",
-        "{{ $x := args 1 }}{{ range $a := printf \"%1000d\" 1 | args }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ end }}{{ $x }}",
+        "{{ $x := args 1 }}{{ range $a := printf \"%1000d\" 1 | args }}{{ $x = args $x $x }}{{ \
+         $x = args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x \
+         = args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x = \
+         args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x = args $x $x }}{{ $x = \
+         args $x $x }}{{ end }}{{ $x }}",
         "{{ printf \"%70000d\" 1 }}",
     ] {
         render(template).expect_err(template);

@@ -277,15 +277,26 @@ pub(super) mod tests {
         let mut failing = rule("Bad", true, &[]);
         failing.health = Health::Err("rule result is not a vector or scalar".to_owned());
         let one = group("ns1", "g1", vec![firing, failing, rule("app:lines", false, &[])]);
-        let alert = r#"{"labels":{"alertname":"HighErr","app":"\u003ca\u003e"},"annotations":{"d":"x"},"state":"firing","activeAt":"2025-11-21T01:47:21.117769665Z","value":"2.6e+01"}"#;
+        let alert = concat!(
+            r#"{"labels":{"alertname":"HighErr","app":"\u003ca\u003e"},"#,
+            r#""annotations":{"d":"x"},"state":"firing","#,
+            r#""activeAt":"2025-11-21T01:47:21.117769665Z","value":"2.6e+01"}"#,
+        );
         let end = r#""lastEvaluation":"0001-01-01T00:00:00Z","evaluationTime":0.003233539}"#;
         let expected = format!(
             concat!(
                 r#"{{"status":"success","data":{{"groups":[{{"name":"g1","file":"ns1","rules":["#,
-                r#"{{"state":"firing","name":"HighErr","query":"(a \u003e 2)","duration":5,"labels":{{"severity":"page"}},"annotations":{{"d":"x"}},"alerts":[{}],"health":"ok","lastError":"","type":"alerting",{},"#,
-                r#"{{"state":"inactive","name":"Bad","query":"(a \u003e 2)","duration":5,"labels":{{}},"annotations":{{"d":"x"}},"alerts":[],"health":"err","lastError":"rule result is not a vector or scalar","type":"alerting",{},"#,
+                r#"{{"state":"firing","name":"HighErr","query":"(a \u003e 2)","#,
+                r#""duration":5,"labels":{{"severity":"page"}},"annotations":{{"d":"x"}},"#,
+                r#""alerts":[{}],"health":"ok","lastError":"","type":"alerting",{},"#,
+                r#"{{"state":"inactive","name":"Bad","query":"(a \u003e 2)","duration":5,"#,
+                r#""labels":{{}},"annotations":{{"d":"x"}},"alerts":[],"health":"err","#,
+                r#""lastError":"rule result is not a vector or scalar","type":"alerting","#,
+                r#"{},"#,
                 r#"{{"name":"app:lines","query":"(a \u003e 2)","labels":{{}},"health":"ok","lastError":"","type":"recording",{}"#,
-                r#"],"interval":10,"limit":5,"lastEvaluation":"2025-11-21T01:48:01.119253664Z","evaluationTime":4.2e-8}}]}},"errorType":"","error":""}}"#,
+                r#"],"interval":10,"limit":5,"#,
+                r#""lastEvaluation":"2025-11-21T01:48:01.119253664Z","#,
+                r#""evaluationTime":4.2e-8}}]}},"errorType":"","error":""}}"#,
             ),
             alert, end, end, end
         );
