@@ -7,7 +7,7 @@ use std::rc::Rc;
 use http::StatusCode;
 use logsvc_http::{Admission, Request, RequestHead, Response, ServerConfig, Service, serve};
 use logsvc_runtime::monoio_backend::{MonoioDriver, launch};
-use logsvc_runtime::{Budget, Latch, LaunchOptions, Runtime, stop_on_signals};
+use logsvc_runtime::{Budget, Latch, LaunchOptions, Runtime, handle_signals};
 
 struct Hello;
 
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let argument = std::env::args().nth(1);
     let address: SocketAddr = argument.as_deref().unwrap_or("127.0.0.1:8080").parse()?;
     let stop = Latch::new();
-    stop_on_signals(stop.clone())?;
+    handle_signals(stop.clone(), || ())?;
     launch(&LaunchOptions::with_cores(1), MonoioDriver::Auto, move |runtime| {
         let stop = stop.clone();
         async move {

@@ -13,7 +13,7 @@ use http::Method;
 pub enum Match<'r, 'p, T> {
     /// A route, with the values of its pattern's names in order.
     Found(&'r T, PathParams<'r, 'p>),
-    /// The path is known, but not with this method.
+    /// The path is known, but not with this method. [`Router::methods`] tells the others.
     MethodNotAllowed,
     /// No route has this path.
     NotFound,
@@ -115,6 +115,25 @@ impl<T> Router<T> {
     }
 }
 
+impl<T> Router<T> {
+    /// The methods of a decoded path, each once, in the order in which they were added. Routes for
+    /// all methods say nothing here.
+    pub fn methods(&self, path: &str) -> Vec<&Method> {
+        let exact = self.exact.get(path).into_iter().flatten();
+        let patterns = self.patterns.iter().filter(|(pattern, _)| {
+            !self.exact.contains_key(path) && match_pattern(pattern, path).is_some()
+        });
+        let routes = exact.chain(patterns.map(|(_, route)| route));
+        let mut methods = Vec::new();
+        for method in routes.filter_map(|route| route.methods.as_ref()).flatten() {
+            if !methods.contains(&method) {
+                methods.push(method);
+            }
+        }
+        methods
+    }
+}
+
 fn match_pattern<'r, 'p>(pattern: &'r str, path: &'p str) -> Option<PathParams<'r, 'p>> {
     let mut params = PathParams::default();
     let mut segments = path.split('/');
@@ -187,6 +206,8 @@ mod tests {
         assert_eq!(found(&router.find(&Method::DELETE, "/metrics")), Some(&5));
         assert_eq!(found(&router.find(&Method::GET, "/api/label/fixed/values")), Some(&4));
         assert_eq!(router.find(&Method::HEAD, "/api/labels"), Match::MethodNotAllowed);
+        assert!(router.methods("/api/labels").contains(&&Method::GET));
+        assert!(router.methods("/nothing/of/the/kind").is_empty());
         assert_eq!(router.find(&Method::PUT, "/api/label/x/values"), Match::MethodNotAllowed);
         assert_eq!(router.find(&Method::GET, "/API/labels"), Match::NotFound);
         assert_eq!(router.find(&Method::GET, "/api/labels/"), Match::NotFound);

@@ -61,6 +61,8 @@ pub enum RulesRequest {
     },
     /// Numbers of the node's metrics.
     Metrics,
+    /// Looks for changed rule files at once; done says that it begins.
+    Look,
 }
 
 /// An answer of the ruler.

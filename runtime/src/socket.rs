@@ -5,6 +5,7 @@ use std::net::{self, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
+use crate::service_manager;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Connections that the kernel holds for one listener until they are accepted;
@@ -16,8 +17,12 @@ const BACKLOG_CONNECTIONS: i32 = 4096;
 /// peer.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
 
-/// A non-blocking listener with `SO_REUSEPORT`.
+/// A non-blocking listener with `SO_REUSEPORT`, or a handle of the one that the service manager has
+/// opened for this address.
 pub(crate) fn listen(address: SocketAddr) -> io::Result<net::TcpListener> {
+    if let Some(inherited) = service_manager::inherited(address) {
+        return inherited;
+    }
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     // A restart must not wait for connections of the last run in TIME_WAIT.
     socket.set_reuse_address(true)?;

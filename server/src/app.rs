@@ -37,13 +37,15 @@ use logsvc_shards::wal::writer::WalConfig;
 
 use crate::banner;
 use crate::config::{Config, DeletionMode, LimitsOfTenants, TlsAcceptor, retention};
+use crate::folder;
 use crate::front::{self, Front, Lanes, Shared, was_prepared};
 use crate::listen;
 use crate::metrics::NodeMetrics;
-use crate::node::{Barrier, NodeState};
+use crate::node::{Barrier, NodeState, Surroundings};
 use crate::reload;
 use crate::ruler;
 use crate::services::{Component, State};
+use crate::watch;
 
 /// Calls that one core may have in flight to all shards together.
 const INFLIGHT_PER_CORE: usize = 4096;
@@ -99,6 +101,7 @@ impl Boot {
         tls: Option<TlsAcceptor>,
         connections: ConnectionLimit,
         stop: Latch,
+        surroundings: Surroundings,
     ) -> Boot {
         let cores = config.cores;
         let mesh_options = MeshOptions {
@@ -114,7 +117,7 @@ impl Boot {
             inflight_per_core: RULER_LANE_MESSAGES,
         };
         let metrics = NodeMetrics::new(cores, front::METRIC_NAMES);
-        let node = NodeState::new(config, limits, tls, connections, stop, metrics);
+        let node = NodeState::new(config, limits, tls, connections, stop, metrics, surroundings);
         Boot {
             shared: Shared::new(&node),
             node: Arc::new(node),
@@ -151,9 +154,11 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
     let (core, node) = (runtime.core(), Arc::clone(&boot.node));
     let services = &node.services;
     services.set_some(core, &Component::FRONT, State::Starting);
+    let lanes_ruler = ruler_caller.clone();
     let lanes = Lanes { shards: caller.clone(), keeper: keeper_caller, ruler: ruler_caller };
     let front = Front::new(runtime.clone(), Arc::clone(&node), boot.shared.clone(), lanes);
     let serving = listen::start(&runtime, &node, &front);
+    drop(runtime.spawn(watch::run(runtime.clone(), Arc::clone(&node))));
 
     // Held until the end: it keeps other processes off the data folder.
     let folder = if runtime.core().0 == 0 { claim_folder(&runtime, &boot).await } else { None };
@@ -182,17 +187,20 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
             ruling = Some(runtime.spawn(ruler.run(ruler_inbox, ruler_stop.clone())));
             services.set_whole(Component::Ruler, State::Running);
         }
-        if !node.config.runtime_files.is_empty() {
-            drop(runtime.spawn(reload::run(runtime.clone(), Arc::clone(&node), caller.clone())));
-        }
+        let links = reload::Links { shards: caller.clone(), ruler: lanes_ruler };
+        drop(runtime.spawn(reload::run(runtime.clone(), Arc::clone(&node), links)));
         if node.failure().is_none()
             && let Some(address) = node.address()
         {
             banner::ready(&node.config, runtime.driver_name(), address);
+            node.surroundings.manager.ready(&format!("listening on {address}"));
         }
     }
 
     node.stop.wait().await;
+    if core.0 == 0 {
+        node.surroundings.manager.stopping();
+    }
     services.set_some(core, &Component::FRONT, State::Stopping);
     if let Some(serving) = serving {
         services.set(core, Component::Server, State::Stopping);
@@ -285,7 +293,12 @@ async fn open_folder<R: Runtime>(runtime: &R, node: &NodeState) -> Result<Node<R
 
 async fn claim_folder<R: Runtime>(runtime: &R, boot: &Boot) -> Option<Node<R>> {
     boot.node.services.set_whole(Component::Store, State::Starting);
-    let opened = open_folder(runtime, &boot.node).await;
+    let opened = match folder::check(runtime, &boot.node.config).await {
+        Ok(()) => open_folder(runtime, &boot.node).await.map_err(|error| {
+            folder::explain(&error, &boot.node.config.data_dir, &boot.node.surroundings.user)
+        }),
+        Err(text) => Err(text),
+    };
     let (plan, node) = match opened {
         Ok(node) => {
             boot.node.services.set_whole(Component::Store, State::Running);
@@ -293,11 +306,12 @@ async fn claim_folder<R: Runtime>(runtime: &R, boot: &Boot) -> Option<Node<R>> {
                 Ok(is_set) => boot.node.prepared.store(is_set, Ordering::Release),
                 Err(error) => boot.node.fail(format!("cannot read the data folder: {error}")),
             }
+            boot.node.replay.get_or_init(|| Arc::clone(&node.plan.progress));
             (Some(node.plan.clone()), Some(node))
         }
         Err(error) => {
             boot.node.services.set_whole(Component::Store, State::Failed);
-            boot.node.fail(error.to_string());
+            boot.node.fail(error);
             (None, None)
         }
     };

@@ -17,7 +17,7 @@ pub(crate) fn ready(config: &Config, driver: &str, address: SocketAddr) {
         wal_sync = %sync_text(config.wal.sync),
         auth_enabled = config.auth_enabled,
         "logsvc {} is ready",
-        env!("CARGO_PKG_VERSION"),
+        crate::version::NUMBER,
     );
     let steps = first_steps(config, &url);
     match config.log_format {
@@ -57,7 +57,7 @@ fn page(config: &Config, driver: &str, url: &str, steps: &[(&'static str, String
         ("shards", config.cores.to_string()),
         ("wal.sync", sync_text(config.wal.sync)),
     ];
-    let mut page = format!("\n  logsvc {}\n\n", env!("CARGO_PKG_VERSION"));
+    let mut page = format!("\n  logsvc {}\n\n", crate::version::NUMBER);
     for (name, value) in facts {
         page += &format!("  {name:<14} {value}\n");
     }

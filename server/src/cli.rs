@@ -10,6 +10,7 @@ use clap::{Arg, ArgAction, Command};
 
 use crate::config::table::SETTINGS;
 use crate::config::{Config, GivenFlag, IgnoredKey, flag_alias, flag_reason};
+use crate::version;
 
 /// The parsed command line.
 #[derive(Debug)]
@@ -167,7 +168,7 @@ fn command() -> Command {
         .action(ArgAction::SetTrue)
         .help("List what --target can start, and exit: all parts are one process");
     Command::new("logsvc")
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(version::LINE)
         .about(ABOUT)
         .after_help(AFTER)
         .arg(file)
@@ -311,7 +312,7 @@ mod tests {
         for line in ["-V", "-version", "--version"] {
             let error = parse_line(line).expect_err(line);
             assert_eq!(error.kind(), ErrorKind::DisplayVersion, "{line}");
-            assert_eq!(error.to_string(), format!("logsvc {}\n", env!("CARGO_PKG_VERSION")));
+            assert_eq!(error.to_string(), format!("logsvc {}\n", version::LINE));
         }
     }
 

@@ -27,7 +27,7 @@ pub(crate) fn start<R: Runtime>(
     let listener = listen(runtime, node)?;
     let config = Rc::new(http_config(node));
     #[cfg(feature = "tls")]
-    if let Some(acceptor) = &node.tls {
+    if let Some(acceptor) = node.tls.acceptor() {
         let listener = logsvc_tls::TlsListener::new(
             runtime.clone(),
             listener,
@@ -55,7 +55,7 @@ fn spawn<R: Runtime, L: Listener>(
 fn listen<R: Runtime>(runtime: &R, node: &NodeState) -> Option<R::Listener> {
     let (core, services) = (runtime.core(), &node.services);
     services.set(core, Component::Server, State::Starting);
-    let mut address = node.config.http_address;
+    let mut address = node.surroundings.inherited.unwrap_or(node.config.http_address);
     // With port 0 the first core to listen chooses for all.
     if address.port() == 0
         && let Some(chosen) = node.address()

@@ -8,7 +8,9 @@ mod app;
 mod banner;
 mod cli;
 mod config;
+mod folder;
 mod front;
+mod intake;
 mod listen;
 mod logging;
 mod metrics;
@@ -17,6 +19,8 @@ mod reload;
 mod ruler;
 mod services;
 mod tools;
+mod version;
+mod watch;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -24,14 +28,15 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use logsvc_runtime::{
-    Latch, LaunchOptions, await_free_address, glommio_backend, monoio_backend,
-    raise_open_files_limit, refuse_huge_pages, stop_on_signals,
+    Latch, LaunchOptions, ServiceManager, await_free_address, glommio_backend, handle_signals,
+    monoio_backend, raise_open_files_limit, refuse_huge_pages, take_listener,
 };
 
 use crate::app::Boot;
 use crate::cli::Cli;
 use crate::config::print::{self, Mode};
-use crate::config::{Config, Loaded, Machine, RuntimeChoice};
+use crate::config::{Config, Loaded, Machine, Origin, RuntimeChoice};
+use crate::node::{ReloadRequests, Surroundings};
 
 /// The usual limit of open files, if it is not known.
 const OPEN_FILES_USUAL: u64 = 1024;
@@ -52,16 +57,13 @@ fn main() -> ExitCode {
             Err(error) => fail(&format!("logsvc: {error}")),
         };
     }
-    let loaded = match config::load(
-        cli.config_file.as_deref(),
-        cli.expands_env,
-        &cli.flags,
-        &Machine::detect(),
-    ) {
+    let machine = Machine::detect();
+    let file = cli.config_file.as_deref();
+    let loaded = match config::load(file, cli.expands_env, &cli.flags, &machine) {
         Ok(loaded) => loaded,
         Err(errors) => return fail(&errors.to_string()),
     };
-    match start(&cli, loaded) {
+    match start(&cli, loaded, machine) {
         Ok(code) => code,
         Err(error) => fail(&format!("logsvc: {error:#}")),
     }
@@ -73,8 +75,8 @@ fn fail(text: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
-    let Loaded { config, limits, ignored_keys } = loaded;
+fn start(cli: &Cli, loaded: Loaded, machine: Machine) -> anyhow::Result<ExitCode> {
+    let Loaded { config, limits, ignored_keys, given } = loaded;
     logging::start(config.log_level, config.log_format)?;
     logging::count_panics();
     reload::warn_of_ignored_keys("config key", &ignored_keys);
@@ -87,7 +89,20 @@ fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let stop = Latch::new();
-    stop_on_signals(stop.clone()).context("cannot handle signals")?;
+    let reload = ReloadRequests::default();
+    let bell = reload.bell.clone();
+    handle_signals(stop.clone(), move || bell.ring()).context("cannot handle signals")?;
+    tracing::info!(
+        cores = machine.cores,
+        memory_bytes = machine.memory_bytes.as_ref().ok(),
+        limited_by = machine.limited_by,
+        "what the machine and its control group leave to this process"
+    );
+    for advice in config::advice(&config, &machine) {
+        tracing::warn!("{advice}");
+    }
+    let manager = ServiceManager::of_environment();
+    let inherited = take_listener().context("cannot use the socket of the service manager")?;
     if let Err(error) = refuse_huge_pages() {
         // It costs time and memory only.
         tracing::debug!(%error, "the system backs memory with huge pages");
@@ -95,7 +110,9 @@ fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
     // The cores share their port with SO_REUSEPORT, which another process may do too: it would
     // silently take a part of the connections. So the port must be free for one who does not
     // share it.
-    if let Err(error) = await_free_address(config.http_address, &stop) {
+    if inherited.is_none()
+        && let Err(error) = await_free_address(config.http_address, &stop)
+    {
         tracing::error!("cannot listen on {}: {error}", config.http_address);
         return Ok(ExitCode::FAILURE);
     }
@@ -115,11 +132,25 @@ fn start(cli: &Cli, loaded: Loaded) -> anyhow::Result<ExitCode> {
     };
     let connections = listen::connection_limit(&config, open_files);
     tracing::debug!(open_files, connections = connections.max(), "limits");
-    let boot = Boot::new(Arc::new(config), limits, tls, connections, stop);
+    let surroundings = Surroundings {
+        origin: Origin {
+            file: cli.config_file.clone(),
+            expands_env: cli.expands_env,
+            flags: cli.flags.clone(),
+            given,
+            machine: Some(machine),
+        },
+        reload,
+        manager,
+        inherited,
+        user: config::user(),
+    };
+    let boot = Boot::new(Arc::new(config), limits, tls, connections, stop, surroundings);
     if let Err(error) = launch(&boot) {
         tracing::error!("cannot start the cores: {error}");
         return Ok(ExitCode::FAILURE);
     }
+    tracing::info!("stopped");
     // The node has logged its failure.
     Ok(if boot.node.failure().is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

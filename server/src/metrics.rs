@@ -116,13 +116,17 @@ pub(crate) struct Gauges<'a> {
     /// Name of the runtime and its driver.
     pub(crate) driver: &'a str,
     /// The files with the limits of tenants, and their hash; `None` if there are none.
-    pub(crate) runtime_config: Option<(&'a Reloads, [u8; 32])>,
+    pub(crate) files_sha256: Option<[u8; 32]>,
+    /// Outcomes of reading files again.
+    pub(crate) reloads: &'a Reloads,
     /// When the process started, in ns since the Unix epoch.
     pub(crate) started_ns: i64,
     /// Whether segments are merged and expire.
     pub(crate) compacts: bool,
     /// How long the slowest core took to replay its log at the start.
     pub(crate) replay: Duration,
+    /// How many bytes of the log have been replayed, and of how many.
+    pub(crate) replay_bytes: (u64, u64),
     /// The used part of the file system that holds the log, 0 to 1; `None` if the system
     /// does not tell.
     pub(crate) disk_used: Option<f64>,
@@ -152,7 +156,7 @@ impl NodeMetrics {
         let version = env!("CARGO_PKG_VERSION");
         let labels = [
             ("version", version),
-            ("revision", version),
+            ("revision", crate::version::COMMIT),
             ("branch", "main"),
             ("driver", gauges.driver),
         ];
@@ -173,6 +177,11 @@ impl NodeMetrics {
         const REPLAY: &str = "loki_ingester_wal_replay_duration_seconds";
         out.family(REPLAY, "gauge", "How long the log was replayed at the start.");
         out.sample(REPLAY, &[], gauges.replay.as_secs_f64());
+        let (done, total) = gauges.replay_bytes;
+        let help = "Bytes of the log that are to be replayed at the start.";
+        out.single("logsvc_replay_total_bytes", "gauge", help, total);
+        let help = "Bytes of the log that have been replayed at the start.";
+        out.single("logsvc_replay_done_bytes", "gauge", help, done);
         const DISK: &str = "loki_ingester_wal_disk_usage_percent";
         out.family(DISK, "gauge", "Used part of the file system with the log, 0 to 1.");
         if let Some(used) = gauges.disk_used {
@@ -197,8 +206,9 @@ impl NodeMetrics {
         }
         expose_shards(&mut out, gauges.shards);
         memory::expose_caches(&mut out, gauges.shards);
-        if let Some((reloads, sha256)) = gauges.runtime_config {
-            reloads::expose(reloads, sha256, &mut out);
+        reloads::expose_asked(gauges.reloads, &mut out);
+        if let Some(sha256) = gauges.files_sha256 {
+            reloads::expose(gauges.reloads, sha256, &mut out);
         }
         expose_compactor(&mut out, gauges);
         deletions::expose(gauges.deletions, gauges.now_ns, &mut out);

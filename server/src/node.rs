@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use logsvc_http::ConnectionLimit;
-use logsvc_runtime::{Budget, Latch};
+use logsvc_runtime::{Bell, Budget, Latch, ServiceManager};
 use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::deletion::NodeDeletions;
+use logsvc_shards::wal::progress::ReplayProgress;
 
-use crate::config::{Config, LimitsOfTenants, TenantLimits, TlsAcceptor};
+use crate::config::{Config, LimitsOfTenants, Origin, TenantLimits, TlsAcceptor};
+use crate::intake::IntakeHealth;
 use crate::metrics::{NodeMetrics, Reloads};
 use crate::services::Services;
 
@@ -102,15 +104,95 @@ impl Budgets {
     }
 }
 
+/// Where the process runs, and what it was started with. Empty in simulations.
+#[derive(Debug, Default)]
+pub(crate) struct Surroundings {
+    /// The files and flags of the settings.
+    pub(crate) origin: Origin,
+    /// Rung when the files shall be read again.
+    pub(crate) reload: ReloadRequests,
+    /// Who hears how the process does.
+    pub(crate) manager: ServiceManager,
+    /// Where the listener listens that the service manager has opened.
+    pub(crate) inherited: Option<SocketAddr>,
+    /// The user that the process runs as.
+    pub(crate) user: String,
+}
+
+/// Wishes to have the files read again. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct ReloadRequests {
+    /// Rung for each wish.
+    pub(crate) bell: Bell,
+    sender: flume::Sender<flume::Sender<Result<(), String>>>,
+    waiting: flume::Receiver<flume::Sender<Result<(), String>>>,
+}
+
+/// Clients that may wait for one reading.
+const RELOADS_WAITING: usize = 16;
+
+impl Default for ReloadRequests {
+    fn default() -> ReloadRequests {
+        let (sender, waiting) = flume::bounded(RELOADS_WAITING);
+        ReloadRequests { bell: Bell::new(), sender, waiting }
+    }
+}
+
+impl ReloadRequests {
+    /// Asks for a reading that begins after this call, and waits for its outcome.
+    ///
+    /// # Errors
+    /// What is wrong with the files, or that too many wait.
+    pub(crate) async fn ask(&self) -> Result<(), String> {
+        let (sender, outcome) = flume::bounded(1);
+        if self.sender.try_send(sender).is_err() {
+            return Err("too many requests wait for the files to be read".to_owned());
+        }
+        self.bell.ring();
+        outcome.recv_async().await.unwrap_or_else(|_| Err("the server is stopping".to_owned()))
+    }
+
+    /// Those whose wish the next reading fulfils.
+    pub(crate) fn take(&self) -> Vec<flume::Sender<Result<(), String>>> {
+        self.waiting.drain().collect()
+    }
+}
+
+/// The certificates of TLS, which may be replaced while the node runs.
+#[derive(Debug)]
+pub(crate) struct Certificates {
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there are none"))]
+    acceptor: Option<TlsAcceptor>,
+}
+
+impl Certificates {
+    fn new(acceptor: Option<TlsAcceptor>) -> Certificates {
+        Certificates { acceptor }
+    }
+
+    /// Those of the listeners; `None` if connections are plain.
+    #[cfg(feature = "tls")]
+    pub(crate) fn acceptor(&self) -> Option<&TlsAcceptor> {
+        self.acceptor.as_ref()
+    }
+
+    /// New connections get other certificates.
+    #[cfg(feature = "tls")]
+    pub(crate) fn replace(&self, with: &TlsAcceptor) {
+        if let Some(acceptor) = &self.acceptor {
+            acceptor.replace(with);
+        }
+    }
+}
+
 /// See the module.
 pub(crate) struct NodeState {
     /// Settings.
     pub(crate) config: Arc<Config>,
     /// Limits of tenants.
     pub(crate) limits: Arc<TenantLimits>,
-    /// Certificates and keys of TLS; `None` if connections are plain.
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there is none"))]
-    pub(crate) tls: Option<TlsAcceptor>,
+    /// Certificates and keys of TLS.
+    pub(crate) tls: Certificates,
     /// How many connections may be open.
     pub(crate) connections: ConnectionLimit,
     /// Ends the node when triggered.
@@ -133,6 +215,14 @@ pub(crate) struct NodeState {
     pub(crate) replay_us: AtomicU64,
     /// Whether stopping writes memory to segments, whatever the settings say.
     pub(crate) prepared: AtomicBool,
+    /// Whether pushes can be stored.
+    pub(crate) intake: IntakeHealth,
+    /// When each core last had its turn, in ms of its clock.
+    pub(crate) beats: Box<[AtomicU64]>,
+    /// Where the process runs, and what it was started with.
+    pub(crate) surroundings: Surroundings,
+    /// How far the replay is, once the data folder has been looked at.
+    pub(crate) replay: OnceLock<Arc<ReplayProgress>>,
     address: OnceLock<SocketAddr>,
     failure: OnceLock<String>,
 }
@@ -146,6 +236,7 @@ impl NodeState {
         connections: ConnectionLimit,
         stop: Latch,
         metrics: NodeMetrics,
+        surroundings: Surroundings,
     ) -> NodeState {
         let cores = config.cores;
         NodeState {
@@ -159,13 +250,22 @@ impl NodeState {
             recovered: Barrier::new(cores),
             replay_us: AtomicU64::new(0),
             prepared: AtomicBool::new(false),
+            intake: IntakeHealth::new(cores),
+            beats: (0..cores).map(|_| AtomicU64::new(0)).collect(),
+            surroundings,
+            replay: OnceLock::new(),
             address: OnceLock::new(),
             failure: OnceLock::new(),
             config,
-            tls,
+            tls: Certificates::new(tls),
             connections,
             stop,
         }
+    }
+
+    /// How much of the log has been replayed, 0 to 100.
+    pub(crate) fn replay_percent(&self) -> u64 {
+        self.replay.get().map_or(0, |progress| progress.percent())
     }
 
     /// Why the node did not come up or did not end well, if so.

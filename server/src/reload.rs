@@ -1,9 +1,11 @@
-//! Reads the files with the limits of tenants again while the node runs.
+//! Reads files again while the node runs: the limits of tenants from time to time, and everything
+//! that may change when somebody asks for it (SIGHUP, `/-/reload`).
 //!
 //! Guarantees: core 0 does it, through the runtime's files, and takes their text apart beside its
 //! other work on the side thread. Only a change of the text is looked at. Files that cannot be read
-//! or are wrong change nothing: the last good limits stay, the log says once why, and the metrics
-//! show it until the files are good again.
+//! or are wrong change nothing: the last good limits and certificates stay, the log says once why,
+//! and the metrics show it until the files are good again. Everything is read and checked before
+//! anything is switched. Wishes that come during a reading lead to one more reading.
 
 use std::io;
 use std::path::Path;
@@ -11,11 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use logsvc_rules::messages::{RulesReply, RulesRequest};
 use logsvc_runtime::mesh::Caller;
-use logsvc_runtime::{CoreId, Runtime};
+use logsvc_runtime::{CoreId, Monotonic, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
-use crate::config::{FILE_MAX_BYTES, IgnoredKey, LimitsOfTenants, RuntimeFiles, retention, sha256};
+use crate::config::{
+    FILE_MAX_BYTES, IgnoredKey, LimitsOfTenants, RuntimeFiles, print, retention, sha256,
+};
 use crate::node::NodeState;
 
 /// When the lane to a shard is full.
@@ -31,44 +36,141 @@ struct Seen {
     failure: Option<String>,
 }
 
+/// Ways to those who use what was read.
+pub(crate) struct Links {
+    /// To the shards, for their retention.
+    pub(crate) shards: Caller<ShardRequest, ShardReply>,
+    /// To the ruler, for its files.
+    pub(crate) ruler: Caller<RulesRequest, RulesReply>,
+}
+
+/// Why the files are read.
+enum Cause {
+    Time,
+    Asked,
+}
+
 /// Reads the files again and again until the node stops.
-pub(crate) async fn run<R: Runtime>(
-    runtime: R,
-    node: Arc<NodeState>,
-    caller: Caller<ShardRequest, ShardReply>,
-) {
+pub(crate) async fn run<R: Runtime>(runtime: R, node: Arc<NodeState>, links: Links) {
     let mut seen = Seen {
         used_sha256: node.limits.current().files_sha256,
         refused_sha256: None,
         failure: None,
     };
-    loop {
-        let next = runtime.now().after(node.config.runtime_reload_period);
-        let sleep = std::pin::pin!(runtime.sleep_until(next));
-        let stop = std::pin::pin!(node.stop.wait());
-        if matches!(select(stop, sleep).await, Either::Left(_)) {
-            return;
-        }
-        let outcome = read_again(&runtime, &node, &mut seen).await;
-        match &outcome {
-            Ok(_) => node.reloads.read(),
-            Err(_) => node.reloads.failed(),
-        }
-        match outcome {
-            Ok(None) => seen.failure = None,
-            Ok(Some(files)) => {
-                seen.failure = None;
-                warn_of_ignored_keys("config key", &files.ignored_keys);
-                apply(&runtime, &node, &caller, files.limits).await;
-            }
-            Err(failure) => {
-                if seen.failure.as_ref() != Some(&failure) {
-                    tracing::error!("failed to load runtime config: {failure}");
+    while let Some(cause) = wait(&runtime, &node).await {
+        match cause {
+            Cause::Time => {
+                let outcome = read_again(&runtime, &node, &mut seen).await;
+                if let Some(files) = note(&node, &mut seen, outcome) {
+                    apply(&runtime, &node, &links.shards, files).await;
                 }
-                seen.failure = Some(failure);
+            }
+            Cause::Asked => {
+                let waiting = node.surroundings.reload.take();
+                node.surroundings.manager.reloading();
+                let outcome = read_all(&runtime, &node, &links, &mut seen).await;
+                node.reloads.was_asked(outcome.is_ok());
+                let status = match &outcome {
+                    Ok(()) => "the files were read again".to_owned(),
+                    Err(error) => format!("the last reading of the files failed: {error}"),
+                };
+                node.surroundings.manager.ready(&status);
+                for client in waiting {
+                    // A client may have gone.
+                    let _ = client.try_send(outcome.clone());
+                }
             }
         }
     }
+}
+
+/// `None` when the node stops.
+async fn wait<R: Runtime>(runtime: &R, node: &NodeState) -> Option<Cause> {
+    let next = match node.config.runtime_files.is_empty() {
+        true => Monotonic::NEVER,
+        false => runtime.now().after(node.config.runtime_reload_period),
+    };
+    let sleep = std::pin::pin!(runtime.sleep_until(next));
+    let bell = std::pin::pin!(node.surroundings.reload.bell.wait());
+    let stop = std::pin::pin!(node.stop.wait());
+    match select(stop, select(bell, sleep)).await {
+        Either::Left(_) => None,
+        Either::Right((Either::Left(_), _)) => Some(Cause::Asked),
+        Either::Right((Either::Right(_), _)) => Some(Cause::Time),
+    }
+}
+
+/// Counts and logs the outcome of reading the files with limits; returns the files if they are good
+/// and have changed.
+fn note(
+    node: &NodeState,
+    seen: &mut Seen,
+    outcome: Result<Option<RuntimeFiles>, String>,
+) -> Option<RuntimeFiles> {
+    match outcome {
+        Ok(files) => {
+            node.reloads.read();
+            seen.failure = None;
+            files
+        }
+        Err(failure) => {
+            node.reloads.failed();
+            if seen.failure.as_ref() != Some(&failure) {
+                tracing::error!("failed to load runtime config: {failure}");
+            }
+            seen.failure = Some(failure);
+            None
+        }
+    }
+}
+
+/// Reads everything that may change, and switches if all of it is good.
+async fn read_all<R: Runtime>(
+    runtime: &R,
+    node: &Arc<NodeState>,
+    links: &Links,
+    seen: &mut Seen,
+) -> Result<(), String> {
+    let config = Arc::clone(&node.config);
+    let origin = node.surroundings.origin.clone();
+    let read = runtime.offload(move || {
+        let loaded = origin.load().transpose().map_err(|errors| errors.0.join("; "))?;
+        let needs_restart =
+            loaded.map_or_else(Vec::new, |new| print::changed(&config, &new.config));
+        Ok::<_, String>((config.tls.load()?, needs_restart))
+    });
+    let read = read.await;
+    let (tls, needs_restart) = match read {
+        Ok(read) => read,
+        Err(error) => {
+            tracing::error!("the settings in force stay: {error}");
+            return Err(error);
+        }
+    };
+    let outcome = read_again(runtime, node, seen).await;
+    let failure = outcome.as_ref().err().cloned();
+    let files = note(node, seen, outcome);
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    #[cfg(feature = "tls")]
+    if let Some(tls) = &tls {
+        node.tls.replace(tls);
+    }
+    #[cfg(not(feature = "tls"))]
+    drop(tls);
+    if let Some(files) = files {
+        apply(runtime, node, &links.shards, files).await;
+    }
+    // A stopped ruler has no files to look at; a full lane means that it is about to look.
+    if let Ok(reply) = links.ruler.call(CoreId(0), RulesRequest::Look) {
+        drop(reply.await);
+    }
+    if !needs_restart.is_empty() {
+        tracing::warn!(keys = needs_restart.join(", "), "changed settings need a restart");
+    }
+    tracing::info!("read certificates, limits and rules again");
+    Ok(())
 }
 
 /// The limits of the files, if the files have changed.
@@ -119,8 +221,10 @@ async fn apply<R: Runtime>(
     runtime: &R,
     node: &NodeState,
     caller: &Caller<ShardRequest, ShardReply>,
-    limits: LimitsOfTenants,
+    files: RuntimeFiles,
 ) {
+    warn_of_ignored_keys("config key", &files.ignored_keys);
+    let limits: LimitsOfTenants = files.limits;
     node.limits.replace(limits);
     let policy = Arc::new(retention::policy(&node.config, &node.limits.current()));
     for shard in (0..runtime.core_count()).map(CoreId) {
@@ -137,7 +241,7 @@ async fn apply<R: Runtime>(
     tracing::info!("the limits of tenants have changed");
 }
 
-/// One line for each reason, so that a file of the reference does not push everything
+/// One line for each reason, so that a file of Loki does not push everything
 /// else off the screen.
 pub(crate) fn warn_of_ignored_keys(what: &str, keys: &[IgnoredKey]) {
     let mut reasons: Vec<&str> = Vec::new();

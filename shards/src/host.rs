@@ -147,6 +147,7 @@ pub async fn start<R: Runtime>(
         files: &plan.files,
         covers: &plan.covers,
         replayed: &plan.replayed,
+        progress: &plan.progress,
         shard: core.0,
         shards,
     };

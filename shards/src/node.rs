@@ -21,6 +21,7 @@ use crate::wal::format::{FileHeader, WalName};
 use crate::wal::planned::{
     FoundHeader, PlannedFile, ReadHeader, counts_len, has_frames, is_bare, read_header,
 };
+use crate::wal::progress::ReplayProgress;
 use crate::wal::replayed::{ReplayedFiles, remove_file};
 use logsvc_segment::version::{UnknownVersion, describe};
 
@@ -119,6 +120,8 @@ pub struct NodePlan {
     pub clock: StartClock,
     /// The requests for deletion of earlier starts.
     pub deletions: LoadedRequests,
+    /// How far the shards have come with the files.
+    pub progress: Arc<ReplayProgress>,
     /// How the folder was opened.
     pub options: OpenOptions,
 }
@@ -227,6 +230,7 @@ pub async fn open_node_with<R: Runtime>(
         manifest: started.report,
         clock,
         deletions,
+        progress: Arc::new(ReplayProgress::default()),
         options,
     };
     Ok(Node { _lock: lock, plan })

@@ -1,9 +1,13 @@
 //! The side that accepts.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+#[expect(clippy::disallowed_types, reason = "see the type that has it")]
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use logsvc_runtime::{Budget, Listener, Runtime, SpareConnection};
@@ -13,22 +17,72 @@ use crate::session::Session;
 use crate::settings::{SettingsError, TlsSettings};
 use crate::stream::{TlsReader, TlsWriter, halves};
 
-/// The certificates and rules that all connections of a server share. Cheap to clone; cores should
-/// not share one, see [`TlsAcceptor::for_core`].
+/// The certificates and rules that all connections of a server share. Cheap to clone.
+///
+/// A mutex guards the ones in force (ARCHITECTURE.md, *Locks*). A core holds it for the time of a
+/// copied pointer, once after each change.
 #[derive(Clone)]
 pub struct TlsAcceptor {
-    config: Arc<ServerConfig>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    #[expect(clippy::disallowed_types, reason = "see above")]
+    config: Mutex<Arc<ServerConfig>>,
+    /// Grows with each change.
+    version: AtomicU64,
+}
+
+/// The certificates as a core sees them. Notices changes by itself.
+struct CoreView {
+    shared: Arc<Shared>,
+    seen: RefCell<(u64, Arc<ServerConfig>)>,
+}
+
+impl CoreView {
+    fn new(acceptor: &TlsAcceptor) -> CoreView {
+        let shared = Arc::clone(&acceptor.shared);
+        // Read before the certificates: if they change in between they are read once more.
+        let version = shared.version.load(Ordering::Acquire);
+        let seen = RefCell::new((version, shared.copy()));
+        CoreView { shared, seen }
+    }
+
+    fn config(&self) -> Arc<ServerConfig> {
+        let version = self.shared.version.load(Ordering::Acquire);
+        let mut seen = self.seen.borrow_mut();
+        if seen.0 != version {
+            *seen = (version, self.shared.copy());
+        }
+        Arc::clone(&seen.1)
+    }
+}
+
+impl Shared {
+    fn current(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A copy whose reference count no other core changes.
+    fn copy(&self) -> Arc<ServerConfig> {
+        Arc::new(ServerConfig::clone(&self.current()))
+    }
 }
 
 impl TlsAcceptor {
     /// Checks the settings.
     pub fn new(settings: &TlsSettings) -> Result<TlsAcceptor, SettingsError> {
-        Ok(TlsAcceptor { config: Arc::new(settings.server_config()?) })
+        #[expect(clippy::disallowed_types, reason = "see the type")]
+        let config = Mutex::new(Arc::new(settings.server_config()?));
+        Ok(TlsAcceptor { shared: Arc::new(Shared { config, version: AtomicU64::new(0) }) })
     }
 
-    /// A copy whose reference count no other core changes.
-    pub fn for_core(&self) -> TlsAcceptor {
-        TlsAcceptor { config: Arc::new(ServerConfig::clone(&self.config)) }
+    /// Takes the certificates and rules of another one, for connections that come from now on and
+    /// for all clones of this value.
+    pub fn replace(&self, with: &TlsAcceptor) {
+        let config = with.shared.current();
+        *self.shared.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
+        self.shared.version.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -43,7 +97,7 @@ impl fmt::Debug for TlsAcceptor {
 pub struct TlsListener<R: Runtime> {
     runtime: R,
     listener: R::Listener,
-    acceptor: TlsAcceptor,
+    certificates: CoreView,
     handshake_timeout: Duration,
     budget: Budget,
 }
@@ -59,8 +113,8 @@ impl<R: Runtime> TlsListener<R> {
         handshake_timeout: Duration,
         budget: Budget,
     ) -> TlsListener<R> {
-        let acceptor = acceptor.for_core();
-        TlsListener { runtime, listener, acceptor, handshake_timeout, budget }
+        let certificates = CoreView::new(acceptor);
+        TlsListener { runtime, listener, certificates, handshake_timeout, budget }
     }
 }
 
@@ -92,7 +146,7 @@ impl<R: Runtime> TlsListener<R> {
         reader: R::Reader,
         writer: R::Writer,
     ) -> io::Result<(TlsReader<R>, TlsWriter<R>)> {
-        let tls = ServerConnection::new(Arc::clone(&self.acceptor.config))
+        let tls = ServerConnection::new(self.certificates.config())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let session = Session::new(Connection::Server(tls), writer, self.budget.clone());
         let deadline = self.runtime.now().after(self.handshake_timeout);

@@ -35,12 +35,12 @@ pub(super) const ORDERS: &[Order] = &[
         module: "",
         floors: &[
             // Parts that know nothing of the trait.
-            "aligned closing coop entropy fair_queue huge_pages latch names open_files panics poison pool \
+            "aligned bell closing coop entropy fair_queue huge_pages latch names open_files panics poison pool \
              priority race ring_probe",
-            "shared_run signals traits",
+            "service_manager shared_run traits",
             // Parts of backends, and values that wait.
             "clock commits dial file_ops mesh owners srv turns",
-            "budget conformance leaving pressure socket",
+            "budget conformance leaving pressure signals socket",
             // The pacer asks the simulation whether it runs.
             "account fuzz shared_cache sim spare",
             "balance pacer",
@@ -213,11 +213,11 @@ pub(super) const ORDERS: &[Order] = &[
         krate: "server",
         module: "",
         floors: &[
-            "allocator config services",
-            "banner cli logging",
+            "allocator config intake services version",
+            "banner cli folder logging",
             "metrics tools",
             "node",
-            "front reload ruler",
+            "front reload ruler watch",
             "listen",
             "app",
             "self",
@@ -227,11 +227,11 @@ pub(super) const ORDERS: &[Order] = &[
         krate: "server",
         module: "config",
         floors: &[
-            "nearest",
+            "cgroup nearest",
             "blocked choice foreign machine otlp ruler self stream_retention tls yaml",
             "deletion",
             "expand field limits",
-            "check table tenants",
+            "advice check table tenants",
             "file print retention",
             "runtime_file",
         ],

@@ -215,6 +215,10 @@ impl<R: Runtime, S: RuleStore, E: Evaluation> Ruler<R, S, E> {
             RulesRequest::Status { tenant } => {
                 Ok(RulesReply::Status(self.evaluation.status(&tenant).await))
             }
+            RulesRequest::Look => {
+                self.next_look = self.runtime.now();
+                Ok(RulesReply::Done)
+            }
             RulesRequest::Metrics => Ok(RulesReply::Metrics(Box::new(self.evaluation.numbers()))),
             RulesRequest::Groups { tenant, namespace } => self.list(&tenant, namespace.as_deref()),
             RulesRequest::Group { tenant, namespace, group } => {

@@ -34,7 +34,7 @@ fn with_node<F: Future<Output = ()> + 'static>(
     script: impl FnOnce(Rc<TestNode>) -> F + 'static,
 ) {
     let _guard = SeedGuard(seed);
-    let machine = Machine { cores: 2, memory_bytes: Ok(1 << 30) };
+    let machine = Machine { cores: 2, memory_bytes: Ok(1 << 30), limited_by: None };
     let loaded = config::load(None, false, &[], &machine).expect("defaults");
     let (mut config, mut limits) = (loaded.config, Limits::clone(loaded.limits.others()));
     config.http_address = SocketAddr::from(([127, 0, 0, 1], 3100));
@@ -42,7 +42,14 @@ fn with_node<F: Future<Output = ()> + 'static>(
     change(&mut config, &mut limits);
     let (limits, connections) =
         (LimitsOfTenants::same_for_all(limits), ConnectionLimit::new(10_000));
-    let boot = Boot::new(Arc::new(config), limits, None, connections, Latch::new());
+    let boot = Boot::new(
+        Arc::new(config),
+        limits,
+        None,
+        connections,
+        Latch::new(),
+        Surroundings::default(),
+    );
     let script = Rc::new(RefCell::new(Some(script)));
     let ended = Rc::new(RefCell::new(false));
     let (simulation, node) = (Simulation::new(seed), Arc::clone(&boot.node));

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     fn config_of(text: &str) -> Result<Config, String> {
-        let machine = Machine { cores: 1, memory_bytes: Ok(8 << 30) };
+        let machine = Machine { cores: 1, memory_bytes: Ok(8 << 30), limited_by: None };
         let loaded = load_text(text, &[], &machine).map_err(|errors| errors.to_string())?;
         assert!(loaded.1.is_empty(), "{:?}", loaded.1);
         Ok(loaded.0)

@@ -9,7 +9,9 @@
 //! All such faults are reported together. Keys that only the reference has are no error:
 //! [`Loaded::ignored_keys`] names them.
 
+mod advice;
 mod blocked;
+mod cgroup;
 mod check;
 mod choice;
 mod deletion;
@@ -43,6 +45,7 @@ use std::time::Duration;
 use logsvc_runtime::monoio_backend::MonoioDriver;
 use logsvc_shards::wal::SyncPolicy;
 
+pub(crate) use advice::advice;
 pub(crate) use blocked::BlockedQueries;
 pub(crate) use choice::{Choice, LogFormat, LogLevel, RuntimeChoice};
 pub(crate) use deletion::DeletionMode;
@@ -50,7 +53,7 @@ pub(crate) use field::sync_text;
 pub(crate) use file::IgnoredKey;
 pub(crate) use foreign::{flag_alias, flag_reason};
 pub(crate) use limits::Limits;
-pub(crate) use machine::Machine;
+pub(crate) use machine::{Machine, user};
 pub(crate) use otlp::{OtlpConfig, OtlpRules};
 pub(crate) use ruler::{RulerLimits, RulerSettings};
 pub(crate) use runtime_file::{RuntimeFiles, sha256};
@@ -325,6 +328,31 @@ pub(crate) struct Loaded {
     pub(crate) limits: LimitsOfTenants,
     /// Keys of the files that mean nothing here, in their order.
     pub(crate) ignored_keys: Vec<IgnoredKey>,
+    /// Paths of the settings that the file or flags have given.
+    pub(crate) given: Vec<&'static str>,
+}
+
+/// What the settings were read from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Origin {
+    /// The YAML file.
+    pub(crate) file: Option<PathBuf>,
+    /// Whether variables of the environment in the file are replaced.
+    pub(crate) expands_env: bool,
+    /// Settings that were given as flags.
+    pub(crate) flags: Vec<GivenFlag>,
+    /// Paths of the settings that the file or flags have given.
+    pub(crate) given: Vec<&'static str>,
+    /// The machine that values follow from; `None` if there are no files to read again.
+    pub(crate) machine: Option<Machine>,
+}
+
+impl Origin {
+    /// Reads the same again; `None` if there is nothing to read.
+    pub(crate) fn load(&self) -> Option<Result<Loaded, ConfigErrors>> {
+        let machine = self.machine.as_ref()?;
+        Some(load(self.file.as_deref(), self.expands_env, &self.flags, machine))
+    }
 }
 
 /// Everything that is wrong with the settings, one text for each fault.
@@ -333,6 +361,9 @@ pub(crate) struct ConfigErrors(pub(crate) Vec<String>);
 
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [error] = &*self.0 {
+            return write!(f, "config error: {error}");
+        }
         f.write_str("MULTIPLE CONFIG ERRORS FOUND, PLEASE READ CAREFULLY")?;
         self.0.iter().try_for_each(|error| write!(f, "\n{error}"))
     }
@@ -369,7 +400,11 @@ pub(crate) fn load(
         return Err(ConfigErrors(errors));
     }
     ignored_keys.extend(files.ignored_keys);
-    Ok(Loaded { config, limits: files.limits, ignored_keys })
+    let mut given: Vec<&str> = flags.iter().map(|(setting, _)| setting.path).collect();
+    if let Ok(keys) = file::parse(&text) {
+        given.extend(keys.known.iter().map(|(setting, _)| setting.path));
+    }
+    Ok(Loaded { config, limits: files.limits, ignored_keys, given })
 }
 
 /// The settings that the text of a file and flags give, and the keys of the file that

@@ -12,32 +12,43 @@ use super::{Config, Limits};
 
 /// Which settings are printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mode {
+pub(crate) enum Mode<'g> {
     /// All settings.
     Full,
     /// All settings with their defaults.
     Defaults,
-    /// The settings that differ from their defaults.
-    Differences,
+    /// The settings with these paths, which somebody has given, if they differ from their defaults.
+    Differences(&'g [&'static str]),
 }
 
 /// The settings as YAML, indented by four spaces.
-pub(crate) fn yaml(config: &Config, mode: Mode) -> String {
+pub(crate) fn yaml(config: &Config, mode: Mode<'_>) -> String {
     let mut config = if mode == Mode::Defaults { Config::default() } else { config.clone() };
     let mut defaults = Config::default();
     let mut tree = Tree::default();
-    // It is printed even if it is as it would be otherwise.
-    let target = SETTINGS.iter().find(|setting| setting.path == "target");
-    let target = target.map(|setting| scalar(&setting.field(&mut config)));
-    for setting in SETTINGS.iter().filter(|setting| setting.path != "target") {
+    for setting in SETTINGS {
         let value = scalar(&setting.field(&mut config));
-        if mode != Mode::Differences || value != scalar(&setting.field(&mut defaults)) {
+        let is_shown = match mode {
+            Mode::Full | Mode::Defaults => true,
+            Mode::Differences(given) => {
+                given.contains(&setting.path) && value != scalar(&setting.field(&mut defaults))
+            }
+        };
+        if is_shown {
             tree.insert(setting.path, value);
         }
     }
-    let mut text = format!("target: {}\n", target.unwrap_or_default());
+    let mut text = String::new();
     tree.print(0, &mut text);
     text
+}
+
+/// The paths of settings that differ between two configurations.
+pub(crate) fn changed(old: &Config, new: &Config) -> Vec<&'static str> {
+    let (mut old, mut new) = (old.clone(), new.clone());
+    let mut differs =
+        |setting: &Setting| scalar(&setting.field(&mut old)) != scalar(&setting.field(&mut new));
+    SETTINGS.iter().filter(|setting| differs(setting)).map(|setting| setting.path).collect()
 }
 
 /// Limits of a tenant as YAML.
@@ -177,7 +188,7 @@ mod tests {
     use super::*;
 
     fn loaded(text: &str) -> Config {
-        let machine = Machine { cores: 3, memory_bytes: Ok(8 << 30) };
+        let machine = Machine { cores: 3, memory_bytes: Ok(8 << 30), limited_by: None };
         let loaded = load_text(text, &[], &machine).unwrap_or_else(|errors| panic!("{errors}"));
         assert!(loaded.1.is_empty(), "{:?}", loaded.1);
         loaded.0
@@ -197,13 +208,20 @@ limits_config:
 ";
         for text in ["", text] {
             let config = loaded(text);
-            for mode in [Mode::Full, Mode::Differences] {
+            let all: Vec<&str> = SETTINGS.iter().map(|setting| setting.path).collect();
+            for mode in [Mode::Full, Mode::Differences(&all)] {
                 let printed = yaml(&config, mode);
-                assert!(printed.starts_with("target: all\n"), "{printed}");
                 assert_eq!(loaded(&printed), config, "{printed}");
             }
         }
-        let changed = yaml(&loaded(text), Mode::Differences);
+        assert!(yaml(&loaded(text), Mode::Full).starts_with("target: all\n"));
+        // Only what somebody has set, and nothing that follows from the machine.
+        let given = ["limits_config.max_query_length", "cores", "log_format"];
+        let only = yaml(&loaded(text), Mode::Differences(&given));
+        assert_eq!(only, "cores: 3\nlimits_config:\n    max_query_length: 1h30m\n");
+        assert_eq!(yaml(&loaded(text), Mode::Differences(&[])), "");
+        let given = ["limits_config.max_query_length", "limits_config.discover_service_name"];
+        let changed = yaml(&loaded(text), Mode::Differences(&given));
         assert!(changed.contains("\n    max_query_length: 1h30m\n"), "{changed}");
         assert!(changed.contains("\n    discover_service_name: [\"a\",\"b\"]\n"), "{changed}");
         assert!(!changed.contains("max_query_series"), "{changed}");

@@ -317,8 +317,8 @@ pub(super) const STARTUP_ERRORS_HERE: &[(&str, &str)] = &[
 const STARTUP: &str = "
 ## Errors at the start
 
-The server lists all errors below `MULTIPLE CONFIG ERRORS FOUND, PLEASE READ CAREFULLY`, also
-if there is only one. These errors of Loki can occur: `retention period must be >= 24h was
+The server lists all errors below `MULTIPLE CONFIG ERRORS FOUND, PLEASE READ CAREFULLY`; a single
+one follows `config error:`. These errors of Loki can occur: `retention period must be >= 24h was
 <duration>`, `invalid override for tenant <tenant>: <details>`, `overrides-exporter has been
 enabled, but no runtime configuration file was configured`, `invalid ruler evaluation config:
 <details>`, `ruler remote write config: both 'client' and 'clients' options are defined`,

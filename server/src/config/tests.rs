@@ -8,7 +8,7 @@ use super::*;
 const MACHINE_MEMORY_BYTES: u64 = 8 << 30;
 
 fn machine() -> Machine {
-    Machine { cores: 3, memory_bytes: Ok(MACHINE_MEMORY_BYTES) }
+    Machine { cores: 3, memory_bytes: Ok(MACHINE_MEMORY_BYTES), limited_by: None }
 }
 
 fn given(flags: &[(&str, &str)]) -> Vec<GivenFlag> {

@@ -22,7 +22,7 @@ const FORWARDED_HOST_HEADER: &str = "x-forwarded-host";
 pub(super) enum CrossSite {
     /// From any: the route changes nothing, and browsers keep the answer from the page.
     Allowed,
-    /// From any with GET, which changes nothing; from own pages with other methods.
+    /// From any with GET or HEAD, which change nothing; from own pages with other methods.
     OnlyGet,
     /// From own pages.
     Refused,
@@ -39,7 +39,7 @@ pub(super) fn check(
 ) -> Result<(), ApiError> {
     let is_allowed = match allowed {
         CrossSite::Allowed => true,
-        CrossSite::OnlyGet => *method == Method::GET,
+        CrossSite::OnlyGet => matches!(*method, Method::GET | Method::HEAD),
         CrossSite::Refused => false,
     };
     if is_allowed || !is_from_another_origin(headers) {

@@ -18,8 +18,8 @@ mod tail;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::StatusCode;
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{ALLOW, CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING};
+use http::{Method, StatusCode};
 use logsvc_http::{
     Admission, Match, Observation, PathParams, Refusal, Request, RequestHead, Response, Router,
     Service,
@@ -117,6 +117,22 @@ impl<R: Runtime> Front<R> {
         rules::serve(Rc::clone(&self.querier), inbox, stop)
     }
 
+    /// The answer to OPTIONS, or to a method that a known path does not have.
+    fn other_method(&self, head: &RequestHead) -> Response {
+        let mut methods = self.router.methods(&head.path);
+        methods.push(&Method::OPTIONS);
+        let names: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
+        let status = match head.method {
+            Method::OPTIONS => StatusCode::NO_CONTENT,
+            _ => StatusCode::METHOD_NOT_ALLOWED,
+        };
+        let mut response = Response::new(status);
+        if let Ok(value) = HeaderValue::from_str(&names.join(", ")) {
+            response.headers.insert(ALLOW, value);
+        }
+        response
+    }
+
     async fn dispatch(
         &self,
         route: Route,
@@ -161,9 +177,7 @@ impl<R: Runtime> Service for Front<R> {
                 max_bytes: self.body_max_bytes(self.core.config().form_body_max_bytes),
                 account: self.core.account_of(head),
             },
-            Match::MethodNotAllowed => {
-                Admission::Refuse(Response::new(StatusCode::METHOD_NOT_ALLOWED))
-            }
+            Match::MethodNotAllowed => Admission::Refuse(self.other_method(head)),
             Match::Redirect(path) => {
                 let query = head.query.as_ref().map(|query| format!("?{query}"));
                 Admission::Refuse(Response::redirect(&(path + &query.unwrap_or_default())))
@@ -172,13 +186,17 @@ impl<R: Runtime> Service for Front<R> {
         }
     }
 
-    async fn call(&self, request: Request) -> Response {
+    async fn call(&self, mut request: Request) -> Response {
         let path = request.head.path.clone();
         let Match::Found(&route, params) = self.router.find(&request.head.method, &path) else {
             return error_response(&ApiError::page_not_found());
         };
         let _under_way =
             self.core.counters().requests.begin(&request.head.method, route.row().metric_name);
+        // Handlers know GET; the connection leaves the body out.
+        if request.head.method == Method::HEAD {
+            request.head.method = Method::GET;
+        }
         let answered = self.dispatch(route, &params, request).await;
         answered
             .unwrap_or_else(|error| route.error_response(&error))

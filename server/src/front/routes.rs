@@ -84,6 +84,10 @@ const GET_DELETE: &[Method] = &[Method::GET, Method::DELETE];
 /// Every method.
 const ANY: &[Method] = &[];
 
+/// What a client may do besides: [`router`] adds HEAD to every route with GET, but to those that
+/// change something whatever the method, and every path answers OPTIONS.
+const HEAD: &[Method] = &[Method::HEAD];
+
 /// Paths below this prefix are there below [`OWN_PREFIX`], too.
 const LOKI_PREFIX: &str = "/loki/api/v1/";
 const OWN_PREFIX: &str = "/logsvc/api/v1/";
@@ -194,8 +198,14 @@ routes! {
 
     Landing "root" GET ["/"] (SHOW)
         => Ok(pages::landing(links()));
-    Ready "ready" GET ["/ready"] (SHOW.links(&[("", "whether the node takes requests")]))
-        => front.operator.ready();
+    Ready "ready" GET ["/ready", "/-/ready"]
+        (SHOW.links(&[("", "whether the node takes requests")]))
+        => front.operator.ready().await;
+    Health "health" GET ["/health", "/-/healthy"]
+        (SHOW.links(&[("", "whether the process lives")]))
+        => Ok(operations::alive());
+    Reload "reload" POST ["/-/reload"] (CHANGE)
+        => front.operator.reload().await;
     Services "services" GET ["/services"] (SHOW.links(&[("", "states of its parts")]))
         => Ok(front.operator.services_page());
     Config "config" GET ["/config"]
@@ -298,6 +308,11 @@ impl Row {
         self.traits.before_ready
     }
 
+    /// Whether HEAD is answered as GET without its body.
+    fn has_head(&self) -> bool {
+        self.methods.contains(&Method::GET) && self.traits.cross_site != CrossSite::Refused
+    }
+
     /// All paths: the ones of the row, and their twins under [`OWN_PREFIX`].
     fn all_paths(&self) -> impl Iterator<Item = String> {
         let own = |path: &str| Some(format!("{OWN_PREFIX}{}", path.strip_prefix(LOKI_PREFIX)?));
@@ -312,6 +327,9 @@ pub(super) fn router() -> Router<Route> {
         for path in row.all_paths() {
             match row.methods {
                 [] => router.add_any_method(&path, row.route),
+                methods if row.has_head() => {
+                    router.add(&[methods, HEAD].concat(), &path, row.route);
+                }
                 methods => router.add(methods, &path, row.route),
             }
         }

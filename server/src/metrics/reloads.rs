@@ -10,6 +10,8 @@ pub(crate) struct Reloads {
     is_good: AtomicBool,
     changes: AtomicU64,
     failures: AtomicU64,
+    asked_good: AtomicBool,
+    asked: AtomicU64,
     /// When limits were last changed, in ns since the Unix epoch; 0: never.
     changed_ns: AtomicI64,
 }
@@ -20,6 +22,8 @@ impl Default for Reloads {
             is_good: AtomicBool::new(true),
             changes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
+            asked_good: AtomicBool::new(true),
+            asked: AtomicU64::new(0),
             changed_ns: AtomicI64::new(0),
         }
     }
@@ -37,11 +41,33 @@ impl Reloads {
         self.failures.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Somebody had the files read; whether they are in force.
+    pub(crate) fn was_asked(&self, is_good: bool) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.asked_good.store(is_good, Ordering::Relaxed);
+    }
+
     /// The files have changed limits, at this time in ns since the Unix epoch.
     pub(crate) fn changed(&self, unix_ns: i64) {
         self.changes.fetch_add(1, Ordering::Relaxed);
         self.changed_ns.store(unix_ns, Ordering::Relaxed);
     }
+}
+
+/// Writes the outcomes of readings that somebody asked for.
+pub(super) fn expose_asked(reloads: &Reloads, out: &mut Exposition) {
+    out.single(
+        "logsvc_reloads_total",
+        "counter",
+        "Times that SIGHUP or a request had the files of the settings read again.",
+        reloads.asked.load(Ordering::Relaxed),
+    );
+    out.single(
+        "logsvc_reload_last_successful",
+        "gauge",
+        "Whether the files were good when they were last read so.",
+        u64::from(reloads.asked_good.load(Ordering::Relaxed)),
+    );
 }
 
 /// Writes the outcomes, and the hash of the files that hold.

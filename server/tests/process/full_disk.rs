@@ -183,9 +183,16 @@ fn fill_and_free(runtime: &[&str]) {
         }
         pusher.push_until_full(&when);
         pusher.check();
-        assert_eq!(server.get("/ready").expect(200), "ready\n");
+        let reason = server.get("/ready").expect(503);
+        assert!(reason.contains("pushes cannot be stored"), "{when}: {reason}");
+        assert!(
+            reason.contains("retention.max_disk_percent") || reason.contains("data_dir"),
+            "{reason}"
+        );
+        assert_eq!(server.get("/health").expect(200), "OK\n", "alive all the same");
         disk.make_room();
         pusher.push_again(&when);
+        assert_eq!(server.get("/ready").expect(200), "ready\n", "{when}");
         await_sealing(&server, &mut pusher, &when);
         pusher.check();
     }

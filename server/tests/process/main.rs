@@ -17,12 +17,14 @@ mod bad_input;
 mod crash;
 mod deletion;
 mod full_disk;
+mod health;
 mod queue;
 mod reference;
 mod restarts;
 mod rules;
 mod runtime_config;
 mod settings;
+mod starts;
 mod support;
 mod tails;
 #[cfg(feature = "tls")]

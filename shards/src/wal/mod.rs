@@ -13,6 +13,7 @@ pub mod files;
 pub mod format;
 pub(crate) mod frames;
 pub(crate) mod planned;
+pub mod progress;
 pub(crate) mod recovery;
 pub(crate) mod replayed;
 pub mod restored;

@@ -19,6 +19,7 @@ use super::format::{
 };
 use super::frames::{FrameReader, Frames};
 use super::planned::PlannedFile;
+use super::progress::ReplayProgress;
 use super::replayed::ReplayedFiles;
 use super::restored::{RecoverySummary, Restored};
 use super::salvage::{keep_copy, torn_frame, write_again};
@@ -36,6 +37,8 @@ pub(crate) struct ReplayTask<'a> {
     pub covers: &'a [Cover],
     /// The same files, to be told of damage that could not be copied.
     pub replayed: &'a ReplayedFiles,
+    /// Where the progress is counted.
+    pub progress: &'a ReplayProgress,
     /// The replaying shard.
     pub shard: u16,
     /// Today's number of shards.
@@ -76,6 +79,7 @@ pub(crate) async fn replay<R: Runtime>(
     state: &mut impl Restored,
 ) -> io::Result<RecoverySummary> {
     let mut summary = RecoverySummary::default();
+    expect_files(runtime, task).await;
     for planned in task.files {
         let covers = FileCovers::of(task.covers, planned.name);
         if !ReplayTask::reads(planned.name, &covers, task.shard, task.shards) {
@@ -100,6 +104,23 @@ pub(crate) async fn replay<R: Runtime>(
     Ok(summary)
 }
 
+/// Counts the bytes that are to be read.
+async fn expect_files<R: Runtime>(runtime: &R, task: ReplayTask<'_>) {
+    for planned in task.files {
+        let covers = FileCovers::of(task.covers, planned.name);
+        if !ReplayTask::reads(planned.name, &covers, task.shard, task.shards) {
+            continue;
+        }
+        let path = task.wal_dir.join(planned.name.file_name());
+        // A file that cannot be opened ends the replay, which reports it.
+        if let Ok(file) = runtime.open(&path, OpenMode::Read).await
+            && let Ok(len_bytes) = file.len_bytes().await
+        {
+            task.progress.expect(planned.counts_len.unwrap_or(len_bytes).min(len_bytes));
+        }
+    }
+}
+
 struct FileReplay<'a, R> {
     runtime: &'a R,
     task: ReplayTask<'a>,
@@ -118,6 +139,7 @@ impl<R: Runtime> FileReplay<'_, R> {
         let frames = self.planned.nonce.map_or(Frames::MaybeOf(self.planned.name), Frames::Of);
         let mut reader = FrameReader::new(&file, frames, end.min(file_len));
         let mut offset = self.planned.layout.first_frame();
+        let mut counted = 0;
         let mut number = 0;
         let mut durable_len = offset;
         self.summary.files += 1;
@@ -132,6 +154,8 @@ impl<R: Runtime> FileReplay<'_, R> {
             offset = found;
         }
         while offset < end {
+            self.task.progress.advance(offset.saturating_sub(counted));
+            counted = offset.max(counted);
             if let Some((header, payload)) = reader.frame_at(offset).await?
                 && header.number >= number
             {
@@ -182,6 +206,7 @@ impl<R: Runtime> FileReplay<'_, R> {
                 None => break,
             }
         }
+        self.task.progress.advance(end.min(file_len).saturating_sub(counted));
         // The bytes behind `offset` were never acknowledged.
         let cut_at = if counts_len.is_some() { end } else { offset };
         if !self.task.mends(self.planned.name) {

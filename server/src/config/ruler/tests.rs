@@ -12,7 +12,7 @@ use crate::config::print::{self, Mode};
 use crate::config::{Config, IgnoredKey, Limits, Machine, RuntimeFiles, load, load_text};
 
 fn loaded(text: &str) -> Result<(Config, Vec<IgnoredKey>), Vec<String>> {
-    let machine = Machine { cores: 2, memory_bytes: Ok(8 << 30) };
+    let machine = Machine { cores: 2, memory_bytes: Ok(8 << 30), limited_by: None };
     load_text(text, &[], &machine).map_err(|errors| errors.0)
 }
 
@@ -231,7 +231,9 @@ fn no_page_shows_a_secret() {
     text += "  ruler_remote_write_config: {first: {basic_auth: {username: u, password: hush-9}}}\n";
     let text = text.replace("/f}", "/f, basic_auth_password: ''}");
     let config = config_of(&text);
-    for mode in [Mode::Full, Mode::Differences] {
+    let all: Vec<&str> =
+        crate::config::table::SETTINGS.iter().map(|setting| setting.path).collect();
+    for mode in [Mode::Full, Mode::Differences(&all)] {
         let printed = print::yaml(&config, mode);
         assert!(!printed.contains("hush"), "{printed}");
         assert!(printed.contains("basic_auth_password: \"<secret>\""), "{printed}");
@@ -533,7 +535,7 @@ fn files_of_tls_are_read_at_the_start() {
     let key = pem("k.pem", "-----BEGIN EC PRIVATE KEY-----\nAA==\n-----END EC PRIVATE KEY-----\n");
     let start = |text: &str| {
         let file = pem("logsvc.yaml", text);
-        let machine = Machine { cores: 1, memory_bytes: Ok(8 << 30) };
+        let machine = Machine { cores: 1, memory_bytes: Ok(8 << 30), limited_by: None };
         load(Some(file.as_ref()), false, &[], &machine).map(drop).map_err(|errors| errors.0)
     };
     let with = |ca: &str, cert: &str, key: &str| {

@@ -7,7 +7,7 @@ use crate::config::{Limits, Machine, RuntimeFiles, expand, load_text};
 /// of tenants. Settings and limits that are accepted can be printed and read again.
 fn files(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let machine = Machine { cores: 2, memory_bytes: Ok(8 << 30) };
+    let machine = Machine { cores: 2, memory_bytes: Ok(8 << 30), limited_by: None };
     let lookup = |name: &str| (!name.len().is_multiple_of(3)).then(|| name.repeat(name.len() % 5));
     let expanded = expand::expand(text, &lookup);
     for text in [Some(text), expanded.as_deref().ok()].into_iter().flatten() {

@@ -135,6 +135,7 @@ impl<R: Runtime> Ingest<R> {
         }
         match reply {
             Ok(ShardReply::Append(Ok(outcome))) => {
+                self.core.node.intake.stored(shard);
                 let refused = &outcome.refused_streams;
                 for stream in streams {
                     let is_known = refused.binary_search_by_key(&stream.id, |r| r.0).is_err();
@@ -145,7 +146,12 @@ impl<R: Runtime> Ingest<R> {
                 stored.accepted += outcome.accepted;
                 stored.too_far_behind.extend(outcome.too_far_behind);
             }
-            Ok(ShardReply::Append(Err(error))) => stored.fail(append_error(error)),
+            Ok(ShardReply::Append(Err(error))) => {
+                if let AppendError::Log(WalUnavailable::Disk) | AppendError::Disk(_) = &error {
+                    self.core.node.intake.failed(shard, self.core.runtime.now());
+                }
+                stored.fail(append_error(error));
+            }
             Ok(_) | Err(_) => stored.fail(shard_gone()),
         }
     }

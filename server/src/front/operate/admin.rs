@@ -29,7 +29,7 @@ impl<R: Runtime> Operator<R> {
     pub(crate) fn config_page(&self, request: &Request) -> Result<Response, ApiError> {
         let params = params::of(request)?;
         let mode = match params.get_non_empty("mode") {
-            Some("diff" | "diffs") => Mode::Differences,
+            Some("diff" | "diffs") => Mode::Differences(&self.core.node.surroundings.origin.given),
             Some("defaults") => Mode::Defaults,
             _ => Mode::Full,
         };

@@ -9,16 +9,28 @@ use logsvc_http::{Request, RequestHead, Response};
 use logsvc_proto::encode::write_json_text;
 use logsvc_proto::error::ApiError;
 use logsvc_rules::messages::{RulesReply, RulesRequest};
-use logsvc_runtime::{CoreId, Runtime};
+use logsvc_runtime::{CoreId, DiskSpace, Runtime};
 use logsvc_shards::deletion::{DeletionReply, DeletionRequest};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use crate::front::operate::Operator;
 use crate::metrics::{ExpositionFormat, Gauges, GroupLabels};
+use crate::version;
 
 /// Grafana switches features on by the version that it reads here, so the answer
 /// names the release of the reference whose interface this server speaks.
 pub(super) const API_VERSION: &str = "3.8.0";
+
+/// A log that could not be written is tried with a small file after so long.
+const INTAKE_TRIED_AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+/// With less room the next write of the log may fail.
+const ROOM_FOR_LOG_BYTES: u64 = 1 << 20;
+
+/// `health`: the process lives, whatever its state.
+pub(crate) fn alive() -> Response {
+    Response::text(StatusCode::OK, "OK\n")
+}
 
 /// Before the log is replayed.
 pub(crate) fn not_ready() -> ApiError {
@@ -26,7 +38,8 @@ pub(crate) fn not_ready() -> ApiError {
 }
 
 impl<R: Runtime> Operator<R> {
-    pub(crate) fn ready(&self) -> Result<Response, ApiError> {
+    /// `ready`: whether the node takes pushes and queries, and if not, why.
+    pub(crate) async fn ready(&self) -> Result<Response, ApiError> {
         if self.core.node.stop.is_triggered() {
             return Err(ApiError::unavailable("Application is stopping").with_newline());
         }
@@ -36,9 +49,62 @@ impl<R: Runtime> Operator<R> {
             return Err(ApiError::unavailable(text).with_newline());
         }
         if !self.core.node.recovered.is_complete() {
-            return Err(not_ready().with_newline());
+            let mut error = not_ready();
+            if let Some(progress) = self.core.node.replay.get() {
+                let (done, total) = (progress.done_bytes(), progress.total_bytes());
+                let percent = progress.percent();
+                error.message += &format!(
+                    ": replaying the write-ahead log: {done} of {total} bytes, {percent} %"
+                );
+            }
+            return Err(error.with_newline());
+        }
+        if let Some(age) = self.core.node.intake.fault_age(self.core.runtime.now()) {
+            let disk = self.core.runtime.disk_space(&self.core.config().data_dir).await.ok();
+            if age < INTAKE_TRIED_AGAIN_AFTER || !self.can_write(disk).await {
+                return Err(self.intake_fault(disk).with_newline());
+            }
+            self.core.node.intake.forgive();
         }
         Ok(Response::text(StatusCode::OK, "ready\n"))
+    }
+
+    /// Whether the data folder takes a small file. A node that is not ready gets no pushes, so no
+    /// push can find out.
+    async fn can_write(&self, disk: Option<DiskSpace>) -> bool {
+        if disk.is_some_and(|disk| disk.available_bytes < ROOM_FOR_LOG_BYTES) {
+            return false;
+        }
+        let path = self.core.config().data_dir.join("READY_PROBE");
+        let written = self.core.runtime.replace_file(&path, b"a test\n".to_vec()).await;
+        written.is_ok() && self.core.runtime.remove_file(&path).await.is_ok()
+    }
+
+    fn intake_fault(&self, disk: Option<DiskSpace>) -> ApiError {
+        let folder = self.core.config().data_dir.display();
+        let text = match disk {
+            Some(disk) if disk.available_bytes < ROOM_FOR_LOG_BYTES => format!(
+                "Ingester not ready: pushes cannot be stored: {} of {} bytes are free in the data \
+                 folder {folder}; make room, or let old entries go before the disk is full with \
+                 retention.max_disk_percent",
+                disk.available_bytes, disk.total_bytes
+            ),
+            _ => format!(
+                "Ingester not ready: pushes cannot be stored: the write-ahead log in the data \
+                 folder {folder} (data_dir) cannot be written; the server's log says why"
+            ),
+        };
+        ApiError::unavailable(text)
+    }
+
+    /// `/-/reload`: reads the files of the settings, certificates, limits and rules again.
+    pub(crate) async fn reload(&self) -> Result<Response, ApiError> {
+        match self.core.node.surroundings.reload.ask().await {
+            Ok(()) => Ok(Response::text(StatusCode::OK, "reloaded\n")),
+            Err(error) => {
+                Err(ApiError::internal(format!("failed to reload: {error}")).with_newline())
+            }
+        }
     }
 
     /// `cache/generation_numbers/increase`.
@@ -111,11 +177,18 @@ impl<R: Runtime> Operator<R> {
             group_labels: GroupLabels::of(&self.core.config().ruler),
             now_ns: self.core.runtime.unix_nanos(),
             driver: self.core.runtime.driver_name(),
-            runtime_config: files_sha256.map(|sha256| (&self.core.node.reloads, sha256)),
+            reloads: &self.core.node.reloads,
+            files_sha256,
             started_ns: self.started_ns,
             compacts: self.core.config().compaction_enabled,
             replay: Duration::from_micros(self.core.node.replay_us.load(Ordering::Acquire)),
             disk_used,
+            replay_bytes: self
+                .core
+                .node
+                .replay
+                .get()
+                .map_or((0, 0), |progress| (progress.done_bytes(), progress.total_bytes())),
         };
         let accept = head.header(ACCEPT).unwrap_or_default();
         let format = ExpositionFormat::of_accept(accept);
@@ -130,10 +203,10 @@ pub(crate) fn build_info() -> Response {
     let mut body = Vec::new();
     let fields = [
         ("version", API_VERSION),
-        ("revision", env!("CARGO_PKG_VERSION")),
-        ("branch", "main"),
+        ("revision", version::COMMIT),
+        ("branch", concat!("logsvc-", env!("CARGO_PKG_VERSION"))),
         ("buildUser", ""),
-        ("buildDate", ""),
+        ("buildDate", version::DATE),
         ("goVersion", ""),
     ];
     for (index, (name, value)) in fields.into_iter().enumerate() {

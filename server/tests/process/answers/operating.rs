@@ -82,7 +82,11 @@ fn services_run_and_rings_have_members() {
 }
 
 /// The metrics that dashboards and alerts for the reference use.
-const METRICS: [(&str, &str); 67] = [
+const METRICS: [(&str, &str); 71] = [
+    ("logsvc_replay_total_bytes", "gauge"),
+    ("logsvc_replay_done_bytes", "gauge"),
+    ("logsvc_reloads_total", "counter"),
+    ("logsvc_reload_last_successful", "gauge"),
     ("loki_request_duration_seconds", "histogram"),
     ("loki_inflight_requests", "gauge"),
     ("loki_tcp_connections", "gauge"),
@@ -206,16 +210,29 @@ fn settings_are_shown() {
         let reply = client.get(&format!("/config{mode}"));
         assert_eq!(reply.header("content-type"), Some("text/plain; charset=utf-8"));
         let text = reply.expect(200);
-        assert!(text.starts_with("target: all\n"), "{text}");
         text
     };
     let full = config("");
+    assert!(full.starts_with("target: all\n"), "{full}");
     assert!(full.contains("\nlimits_config:\n    max_line_size: 256KB\n"), "{full}");
     assert!(full.contains("\n    max_query_series: 77\n"), "{full}");
     for mode in ["?mode=diff", "?mode=diffs"] {
         let changed = config(mode);
         assert!(changed.contains("\n    max_query_series: 77\n"), "{changed}");
-        assert!(!changed.contains("max_line_size:"), "{changed}");
+        let keys: Vec<&str> =
+            changed.lines().map(|line| line.trim().split_once(':').expect("a key").0).collect();
+        let given = [
+            "server",
+            "http_listen_address",
+            "http_listen_port",
+            "log_format",
+            "data_dir",
+            "cores",
+            "limits_config",
+            "max_query_series",
+            "volume_enabled",
+        ];
+        assert!(keys.iter().all(|key| given.contains(key)), "only what was given: {changed}");
     }
     let defaults = config("?mode=defaults");
     assert!(defaults.contains("\n    max_query_series: 500\n"), "{defaults}");

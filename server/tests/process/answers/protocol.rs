@@ -16,13 +16,20 @@ fn routes_answer_their_methods_only() {
     let mut client = server.client();
     for (method, path, status) in [
         ("GET", "/ready", 200),
-        ("HEAD", "/ready", 405),
+        ("HEAD", "/ready", 200),
+        ("HEAD", "/health", 200),
+        ("GET", "/-/healthy", 200),
+        ("GET", "/-/ready", 200),
+        ("OPTIONS", "/ready", 204),
+        ("HEAD", "/flush", 405),
+        ("OPTIONS", "/nothing", 404),
         ("POST", "/ready", 405),
         ("GET", "/metrics", 200),
         ("HEAD", "/metrics", 200),
         ("GET", "/loki/api/v1/push", 405),
-        ("HEAD", "/loki/api/v1/labels", 405),
-        ("OPTIONS", "/loki/api/v1/labels", 405),
+        ("HEAD", "/loki/api/v1/labels", 200),
+        ("OPTIONS", "/loki/api/v1/labels", 204),
+        ("OPTIONS", "/loki/api/v1/label/a/values", 204),
         ("DELETE", "/logsvc/api/v1/query_range", 405),
         ("GET", "/loki/api/v1/labels", 200),
         ("GET", "/loki/api/v1/labels/", 404),
@@ -46,7 +53,18 @@ fn routes_answer_their_methods_only() {
                 assert_eq!(reply.header("content-length"), Some("0"), "{method} {path}");
                 assert_eq!(reply.header("content-type"), None);
                 assert_eq!(reply.text(), "");
+                let allowed = reply.header("allow").expect("405 names the methods");
+                assert!(
+                    !allowed.split(", ").any(|known| known == method),
+                    "{method} {path}: {allowed}"
+                );
+                assert!(allowed.ends_with("OPTIONS"), "{allowed}");
             }
+            204 => {
+                let allowed = reply.header("allow").expect("OPTIONS names the methods");
+                assert!(allowed.starts_with("GET, ") && allowed.contains("HEAD"), "{allowed}");
+            }
+            _ if method == "HEAD" => assert_eq!(reply.text(), "", "{path}"),
             _ => {}
         }
     }

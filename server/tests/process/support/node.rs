@@ -74,12 +74,23 @@ impl Server {
 
     /// [`Server::launch`] with a port that is known before the server is ready.
     pub(crate) fn launch_on(port: &str, data_dir: &Path, args: &[&str]) -> Server {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_logsvc"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_logsvc"));
+        command.stdin(Stdio::null());
+        Server::launch_by(command, port, data_dir, args)
+    }
+
+    /// [`Server::launch_on`] by a command that becomes the server, given its arguments.
+    pub(crate) fn launch_by(
+        mut command: Command,
+        port: &str,
+        data_dir: &Path,
+        args: &[&str],
+    ) -> Server {
+        let mut child = command
             .args(["--server.http-listen-address", "127.0.0.1", "--server.http-listen-port", port])
             .args(["--log.format", "json", "--data-dir"])
             .arg(data_dir)
             .args(args)
-            .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -157,11 +168,16 @@ impl Server {
 
     /// Asks the process to stop.
     pub(crate) fn terminate(&self) {
+        self.signal(libc::SIGTERM);
+    }
+
+    /// Sends a signal to the process.
+    pub(crate) fn signal(&self, signal: i32) {
         let pid = libc::pid_t::try_from(self.child.id()).expect("a process id");
         // SAFETY: no memory is involved. The process has not been waited for, so
         // its id cannot belong to another one.
-        let sent = unsafe { libc::kill(pid, libc::SIGTERM) };
-        assert_eq!(sent, 0, "SIGTERM cannot be sent");
+        let sent = unsafe { libc::kill(pid, signal) };
+        assert_eq!(sent, 0, "the signal cannot be sent");
     }
 
     /// Waits for the end; returns the status and the whole log.
