@@ -213,7 +213,7 @@ pub(super) const ORDERS: &[Order] = &[
         krate: "server",
         module: "",
         floors: &[
-            "allocator config services",
+            "allocator config probe services",
             "banner cli logging",
             "metrics tools",
             "node",

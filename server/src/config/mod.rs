@@ -13,6 +13,8 @@ mod blocked;
 mod check;
 mod choice;
 mod deletion;
+#[cfg(test)]
+mod example;
 mod expand;
 mod field;
 mod file;
@@ -27,6 +29,8 @@ mod reference;
 pub(crate) mod retention;
 pub(crate) mod ruler;
 mod runtime_file;
+#[cfg(test)]
+mod schema;
 mod stream_retention;
 pub(crate) mod table;
 mod tenants;

@@ -196,6 +196,8 @@ routes! {
         => Ok(pages::landing(links()));
     Ready "ready" GET ["/ready"] (SHOW.links(&[("", "whether the node takes requests")]))
         => front.operator.ready();
+    Health "health" GET ["/-/healthy"] (SHOW)
+        => Ok(Response::text(StatusCode::OK, "alive\n"));
     Services "services" GET ["/services"] (SHOW.links(&[("", "states of its parts")]))
         => Ok(front.operator.services_page());
     Config "config" GET ["/config"]
