@@ -46,7 +46,9 @@ impl Root {
         archive.set_preserve_ownerships(true);
         archive.set_preserve_permissions(true);
         archive.unpack(folder).context("unpacking the layer")?;
-        std::fs::create_dir_all(folder.join("proc"))?;
+        for mount_point in ["proc", "dev"] {
+            std::fs::create_dir_all(folder.join(mount_point))?;
+        }
         ensure!(!folder.join("bin/sh").exists(), "the image has a shell");
         Ok(Root { folder: folder.to_owned() })
     }
@@ -98,7 +100,7 @@ impl Root {
         Ok(self.output(&["stat", "-c", "%U:%G %a", &format!("/{path}")])?.trim().to_owned())
     }
 
-    /// A program in the root, as a user, with an empty environment. It sees the processes' files.
+    /// A program in the root, as a user, with an empty environment. It sees the files of processes and devices.
     /// With `is_sealed` only the data folder can be written to.
     pub(super) fn start(
         &self,
@@ -117,7 +119,8 @@ impl Root {
         };
         let script = format!(
             "root=$1 user=$2; shift 2; {data}mount --rbind /proc \"$root/proc\" && \
-             exec env -i chroot --userspec=\"$user\" \"$root\" \"$@\""
+             mount --rbind /dev \"$root/dev\" && \
+             exec env -i \"$(command -v chroot)\" --userspec=\"$user\" \"$root\" \"$@\""
         );
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", &script, "sh"]);
