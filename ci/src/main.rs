@@ -15,6 +15,7 @@ mod blackbox;
 mod clients;
 mod docs;
 mod layers;
+mod package;
 mod process;
 mod rules;
 mod server;
@@ -32,13 +33,15 @@ usage: ci COMMAND [OPTIONS]
   floors     the order of a crate's modules as their imports have it
   tidy       the house rules that neither the formatter nor clippy can check
   docs       documents are short, name what exists, and have a place for everything
-  checks     layers, tidy and docs: everything that needs no build of the product
+  licences   the licences of dependencies are those that deny.toml allows
+  checks     layers, tidy, docs and licences: everything that needs no build of the product
   lint       clippy has nothing to say, also of the server without its features
   test       all tests of the workspace
   clients    real clients from package registries against a running server
   rules      rules with the real Prometheus and Alertmanager
   blackbox   the black-box corpus against a running server
   attack     requests that ask for too much, against a running server
+  package    the artefacts of a release from a built server, and with --try their trial
   all        fmt, checks, lint and test, then clients and rules, and blackbox if --corpus is given
 
 options of clients, rules, blackbox, attack and all:
@@ -46,6 +49,10 @@ options of clients, rules, blackbox, attack and all:
   --binary FILE  the server (default: target/release/logsvc for blackbox and attack,
                  and target/debug/logsvc, which cargo test builds, for clients and rules)
   --only TEXT    the attacks whose names contain it
+
+options of package (with --binary, default: target/release/logsvc):
+  --out DIR      the folder for artefacts, which is emptied (default: target/package)
+  --try          install, start, update and remove what was made
 
 options of floors:
   --crate DIR    the folder of the crate
@@ -88,6 +95,11 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
         "attack" => {
             attack::check(&options.binary("release"), options.only.as_deref().unwrap_or(""))
         }
+        "licences" => package::licences::check(),
+        "package" => {
+            let out = options.out.clone().unwrap_or_else(package::default_folder);
+            package::run(&options.binary("release"), &out, options.tries)
+        }
         "all" => {
             fmt()?;
             checks()?;
@@ -107,7 +119,7 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
 /// Runs all checks that need no build of the product. Shows the faults of all checks, not only of
 /// the first that fails.
 fn checks() -> Result<()> {
-    let outcomes = [layers::check(), tidy::check(), docs::check()];
+    let outcomes = [layers::check(), tidy::check(), docs::check(), package::licences::check()];
     let faults: Vec<String> =
         outcomes.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
     if !faults.is_empty() {
@@ -138,12 +150,18 @@ struct Options {
     only: Option<String>,
     krate: Option<PathBuf>,
     module: Option<String>,
+    out: Option<PathBuf>,
+    tries: bool,
 }
 
 impl Options {
     fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
         let mut options = Options::default();
         while let Some(name) = args.next() {
+            if name == "--try" {
+                options.tries = true;
+                continue;
+            }
             let text = match name.as_str() {
                 "--only" => Some(&mut options.only),
                 "--module" => Some(&mut options.module),
@@ -157,6 +175,7 @@ impl Options {
                 "--corpus" => &mut options.corpus,
                 "--binary" => &mut options.binary,
                 "--crate" => &mut options.krate,
+                "--out" => &mut options.out,
                 _ => bail!("unknown option {name:?}\n\n{USAGE}"),
             };
             let value = args.next().with_context(|| format!("{name} needs a value"))?;
@@ -188,6 +207,8 @@ mod tests {
             ..Options::default()
         };
         assert_eq!(options, expected);
+        let options = parse(&["--try", "--out", "/o"]).unwrap();
+        assert!(options.tries && options.out == Some("/o".into()));
         assert!(parse(&["--corpus"]).is_err());
         assert!(parse(&["--faster"]).is_err());
     }

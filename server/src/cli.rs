@@ -3,13 +3,18 @@
 //!
 //! Long flags may be written with one dash, as programs in Go take them.
 
+#[cfg(test)]
+mod documentation;
+
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Command};
 
 use crate::config::table::SETTINGS;
 use crate::config::{Config, GivenFlag, IgnoredKey, flag_alias, flag_reason};
+use crate::probe;
 use crate::version;
 
 /// The parsed command line.
@@ -47,6 +52,13 @@ pub(crate) enum Tool {
         /// A folder, or one file.
         path: PathBuf,
     },
+    /// Ask a running server whether it is alive.
+    Health {
+        /// Where it listens.
+        address: SocketAddr,
+        /// What is asked for.
+        path: String,
+    },
 }
 
 const CONFIG_FILE: &str = "config.file";
@@ -60,6 +72,9 @@ const INSPECT: &str = "inspect";
 const DATA_DIR: &str = "data-dir";
 const SEGMENT: &str = "segment";
 const FIND: &str = "find";
+const HEALTH: &str = "health";
+const ADDRESS: &str = "address";
+const PATH: &str = "path";
 
 const ABOUT: &str = "A log store that speaks the HTTP interface and the query language of Loki.\n\n\
     Without any flag it listens on port 3100 and keeps its data in ./data.";
@@ -80,6 +95,11 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, clap::E
         Some((name, mut matches)) if name == CHECK => {
             let default = || Config::default().data_dir;
             Some(Tool::Check(matches.remove_one(DATA_DIR).unwrap_or_else(default)))
+        }
+        Some((name, mut matches)) if name == HEALTH => {
+            let address = matches.remove_one(ADDRESS);
+            let path = matches.remove_one(PATH);
+            address.zip(path).map(|(address, path)| Tool::Health { address, path })
         }
         Some((_, mut matches)) => {
             let path: Option<PathBuf> = matches.remove_one(SEGMENT);
@@ -180,6 +200,7 @@ fn command() -> Command {
         .args_conflicts_with_subcommands(true)
         .subcommand(check_command())
         .subcommand(inspect_command())
+        .subcommand(health_command())
 }
 
 fn check_command() -> Command {
@@ -216,6 +237,25 @@ fn inspect_command() -> Command {
         )
         .arg(find)
         .arg(segment)
+}
+
+fn health_command() -> Command {
+    let address = Arg::new(ADDRESS)
+        .long(ADDRESS)
+        .value_name("ADDRESS:PORT")
+        .value_parser(clap::value_parser!(SocketAddr))
+        .default_value("127.0.0.1:3100")
+        .help("Where the server listens");
+    let path = Arg::new(PATH)
+        .long(PATH)
+        .value_name("PATH")
+        .default_value(probe::ALIVE)
+        .help("What to ask for; /ready tells whether the server takes requests");
+    Command::new(HEALTH)
+        .about("Ask a running server whether it is alive, for health checks")
+        .after_help("Exits with 0 if it is, and with 1 if not.")
+        .arg(address)
+        .arg(path)
 }
 
 /// One flag for each row of the table.
@@ -337,7 +377,15 @@ mod tests {
         assert_eq!(tool("inspect a.seg"), Some(Tool::Inspect(PathBuf::from("a.seg"))));
         let (text, path) = (OsString::from("x"), PathBuf::from("data"));
         assert_eq!(tool("inspect --find x data"), Some(Tool::Find { text, path }));
+        let health = |address: &str, path: &str| {
+            let address = address.parse().expect("an address");
+            Some(Tool::Health { address, path: path.to_owned() })
+        };
+        assert_eq!(tool("health"), health("127.0.0.1:3100", probe::ALIVE));
+        assert_eq!(tool("health -address [::1]:1 --path=/ready"), health("[::1]:1", "/ready"));
         for line in [
+            "health --address=localhost",
+            "health x",
             "inspect",
             "inspect --find x",
             "check x",

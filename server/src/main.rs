@@ -15,6 +15,7 @@ mod listen;
 mod logging;
 mod metrics;
 mod node;
+mod probe;
 mod reload;
 mod ruler;
 mod services;

@@ -4,7 +4,7 @@
 //! some files that another version has written. `inspect` exits with 0 or, if the file is damaged
 //! or cannot be read, 1. `inspect --find` exits with 0 if no file holds the text, the record of
 //! delete requests apart, 1 if one does, and 2 if it cannot tell. Findings go to standard output,
-//! one line each.
+//! one line each. `health` is in [`probe`].
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -18,6 +18,7 @@ use logsvc_shards::check::{
 };
 
 use crate::cli::Tool;
+use crate::probe;
 
 /// Runs a tool.
 pub(crate) fn run(tool: &Tool) -> ExitCode {
@@ -41,6 +42,7 @@ pub(crate) fn run(tool: &Tool) -> ExitCode {
                 Err(text) => Err(io::Error::other(text)),
             })
         }
+        Tool::Health { address, path } => Ok(probe::run(*address, path)),
         Tool::Inspect(path) => {
             // Its folder, and the one above, are looked for by its path.
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());

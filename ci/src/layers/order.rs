@@ -213,7 +213,7 @@ pub(super) const ORDERS: &[Order] = &[
         krate: "server",
         module: "",
         floors: &[
-            "allocator config intake services version",
+            "allocator config intake probe services version",
             "banner cli folder logging",
             "metrics tools",
             "node",

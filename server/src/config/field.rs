@@ -272,7 +272,8 @@ pub(crate) fn sync_text(sync: SyncPolicy) -> String {
 
 /// Reads a JSON list of texts, or texts with commas between them.
 fn parse_words(text: &str) -> Result<Vec<String>, String> {
-    if text.starts_with('[') {
+    // A section is no list, and no word begins like one.
+    if text.starts_with(['[', '{']) {
         return serde_json::from_str(text).map_err(|_| format!("{text} is not a list of texts"));
     }
     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());

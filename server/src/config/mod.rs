@@ -15,6 +15,8 @@ mod cgroup;
 mod check;
 mod choice;
 mod deletion;
+#[cfg(test)]
+mod example;
 mod expand;
 mod field;
 mod file;
@@ -29,6 +31,8 @@ mod reference;
 pub(crate) mod retention;
 pub(crate) mod ruler;
 mod runtime_file;
+#[cfg(test)]
+mod schema;
 mod stream_retention;
 pub(crate) mod table;
 mod tenants;

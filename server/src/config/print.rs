@@ -107,7 +107,7 @@ fn published() -> impl Iterator<Item = (&'static str, &'static Setting)> {
 }
 
 /// A value as it stands behind a colon in YAML.
-fn scalar(field: &Field<'_>) -> String {
+pub(super) fn scalar(field: &Field<'_>) -> String {
     let text = field.print();
     if field.is_structured() {
         return String::from_utf8_lossy(&list(&text)).into_owned();

@@ -1,6 +1,7 @@
 //! From the text of a file and flags to settings, errors and ignored keys.
 
 mod arbitrary;
+mod deployed;
 
 use super::table::{SETTINGS, by_path};
 use super::*;
