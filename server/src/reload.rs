@@ -195,7 +195,7 @@ async fn read_again<R: Runtime>(
     }
     let config = Arc::clone(&node.config);
     // Long files take a while.
-    let parsed = runtime.offload(move || RuntimeFiles::parse(&texts, &config.limits)).await;
+    let parsed = runtime.offload(move || config.parse_limits(&texts)).await;
     match parsed {
         Ok(files) => {
             (seen.used_sha256, seen.refused_sha256) = (hash, None);

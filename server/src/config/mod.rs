@@ -283,6 +283,18 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Reads the texts of the files with the limits of single tenants, and looks at the files that
+    /// these limits name.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, one text for each fault.
+    pub(crate) fn parse_limits(&self, texts: &[String]) -> Result<RuntimeFiles, Vec<String>> {
+        let files = RuntimeFiles::parse(texts, &self.limits)?;
+        let mut errors = Vec::new();
+        self.ruler.check_files(&files.limits, &mut errors);
+        if errors.is_empty() { Ok(files) } else { Err(errors) }
+    }
+
     /// Fills in the settings that depend on the machine or follow from other settings.
     fn complete(&mut self, machine: &Machine) -> Result<(), String> {
         if self.cores == 0 {
@@ -397,12 +409,7 @@ pub(crate) fn load(
     let texts = config.runtime_files.iter().map(|path| file::read(Path::new(path)));
     let texts: Vec<String> =
         texts.collect::<Result<_, String>>().map_err(|error| ConfigErrors(vec![error]))?;
-    let files = RuntimeFiles::parse(&texts, &config.limits).map_err(ConfigErrors)?;
-    let mut errors = Vec::new();
-    config.ruler.check_files(&config.limits.ruler, &mut errors);
-    if !errors.is_empty() {
-        return Err(ConfigErrors(errors));
-    }
+    let files = config.parse_limits(&texts).map_err(ConfigErrors)?;
     ignored_keys.extend(files.ignored_keys);
     let mut given: Vec<&str> = flags.iter().map(|(setting, _)| setting.path).collect();
     if let Ok(keys) = file::parse(&text) {

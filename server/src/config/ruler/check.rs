@@ -5,7 +5,8 @@ use std::path::Path;
 
 use logsvc_rules::config::ClientTls;
 
-use super::{RulerLimits, RulerSettings};
+use super::RulerSettings;
+use crate::config::LimitsOfTenants;
 
 /// Stores of the reference that are elsewhere.
 const OBJECT_STORES: [&str; 10] =
@@ -80,14 +81,28 @@ impl RulerSettings {
         }
     }
 
-    /// Appends a text for each file of TLS that cannot be used. Requests read them again.
-    pub(in crate::config) fn check_files(&self, limits: &RulerLimits, errors: &mut Vec<String>) {
-        let own = limits.alertmanager.meaning().as_ref().map(|own| own.0.http.tls.clone());
-        let alertmanager = self.alertmanager.config().ok().map(|config| config.http.tls);
-        let receivers = self.remote_write_of(limits).clients.into_iter();
-        for tls in alertmanager.into_iter().chain(own).chain(receivers.map(|it| it.http.tls)) {
-            check_tls(&tls, errors);
+    /// Appends a text for each file of TLS that cannot be used, of the node or of a tenant.
+    /// Requests read them again.
+    pub(in crate::config) fn check_files(
+        &self,
+        limits: &LimitsOfTenants,
+        errors: &mut Vec<String>,
+    ) {
+        let mut used: Vec<ClientTls> =
+            self.alertmanager.config().into_iter().map(|config| config.http.tls).collect();
+        let own = limits.own().map(|(_, limits)| limits);
+        for limits in std::iter::once(limits.others()).chain(own) {
+            let limits = &limits.ruler;
+            let alertmanager = limits.alertmanager.meaning().iter().map(|own| &own.0.http);
+            let receivers = self.remote_write_of(limits).clients;
+            for http in alertmanager.chain(receivers.iter().map(|client| &client.http)) {
+                // Tenants mostly share the files of the node.
+                if !used.contains(&http.tls) {
+                    used.push(http.tls.clone());
+                }
+            }
         }
+        used.iter().for_each(|tls| check_tls(tls, errors));
     }
 
     /// Names settings that do nothing as they are set, with the reasons.

@@ -550,5 +550,14 @@ fn files_of_tls_are_read_at_the_start() {
     assert!(errors[0].starts_with("error loading ca cert: /none/ca: "), "{errors:?}");
     assert!(errors[1].starts_with("error loading client cert: /none/cert: "), "{errors:?}");
     assert!(errors[2].starts_with(&format!("error loading client key: {cert}: ")), "{errors:?}");
+
+    // A tenant's files, too. A file that others use is named once.
+    let tenants = "overrides:
+  a: {ruler_alertmanager_config: {alertmanager_client: {tls_ca_path: /none/own}}}
+  b: {ruler_remote_write_config: {r: {url: 'https://h', tls_config: {ca_file: /none/own}}}}";
+    let tenants = pem("tenants.yaml", tenants);
+    let errors = start(&format!("runtime_config: {{file: {tenants}}}")).expect_err("a bad file");
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].starts_with("error loading ca cert: /none/own: "), "{errors:?}");
     std::fs::remove_dir_all(&folder).expect("the folder can go");
 }
