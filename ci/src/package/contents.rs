@@ -38,6 +38,7 @@ pub(super) fn of_packages(program: &[u8]) -> Result<Vec<Item>> {
         ("deploy/completions/_logsvc", "usr/share/zsh/vendor-completions/_logsvc"),
         ("deploy/completions/logsvc.fish", "usr/share/fish/vendor_completions.d/logsvc.fish"),
         ("README.md", "usr/share/doc/logsvc/README.md"),
+        ("CHANGELOG.md", "usr/share/doc/logsvc/CHANGELOG.md"),
         ("docs/install.md", "usr/share/doc/logsvc/install.md"),
     ] {
         items.push(Item { path: path.to_owned(), mode: 0o644, data: read(Path::new(source))? });
@@ -47,9 +48,6 @@ pub(super) fn of_packages(program: &[u8]) -> Result<Vec<Item>> {
         let path = format!("usr/share/man/man1/{name}.gz");
         items.push(Item { path, mode: 0o644, data: archive::gzip(&page, 9)? });
     }
-    let changes = archive::gzip(&read(Path::new("CHANGELOG.md"))?, 9)?;
-    let path = "usr/share/doc/logsvc/changelog.gz".to_owned();
-    items.push(Item { path, mode: 0o644, data: changes });
     let mut copyright = b"logsvc is under the Apache License, Version 2.0:\n\n".to_vec();
     copyright.extend(read(Path::new("LICENSE"))?);
     let path = "usr/share/doc/logsvc/copyright".to_owned();

@@ -9,6 +9,9 @@ use std::path::Path;
 /// Scripts of the package.
 const SCRIPTS: [&str; 3] = ["postinst", "postrm", "prerm"];
 
+const COPYRIGHT: &str = "usr/share/doc/logsvc/copyright";
+const MAINTAINER: &str = "The logsvc developers <logsvc@invalid.invalid>";
+
 /// The architecture, as Debian calls it.
 pub(super) fn arch() -> &'static str {
     match contents::arch() {
@@ -25,6 +28,7 @@ pub(super) fn name(version: &str) -> String {
 
 /// The bytes of the package.
 pub(super) fn build(release: &Release, items: &[Item]) -> Result<Vec<u8>> {
+    let items = &with_own_documents(release, items)?;
     let sums = items.iter().filter(|item| item.path != CONFIG).map(|item| {
         let sum: String = Md5::digest(&item.data).iter().map(|b| format!("{b:02x}")).collect();
         format!("{sum}  {}\n", item.path)
@@ -47,6 +51,40 @@ pub(super) fn build(release: &Release, items: &[Item]) -> Result<Vec<u8>> {
     archive::ar(&members, epoch_s).context("the package")
 }
 
+/// The licence as Debian wants it, which has the text already, and a changelog in its form.
+fn with_own_documents(release: &Release, items: &[Item]) -> Result<Vec<Item>> {
+    let mut items = items.to_vec();
+    for item in &mut items {
+        if item.path == COPYRIGHT {
+            item.data =
+                b"Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\n\
+                Files: *\nCopyright: the logsvc developers\nLicense: Apache-2.0\n \
+                On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.\n"
+                    .to_vec();
+        }
+    }
+    let text = format!(
+        "logsvc ({}) stable; urgency=medium\n\n  * See CHANGELOG.md beside this file.\n\n -- {MAINTAINER}  {}\n",
+        release.version,
+        rfc2822(release.epoch_s),
+    );
+    let data = archive::gzip(text.as_bytes(), 9)?;
+    items.push(Item { path: "usr/share/doc/logsvc/changelog.gz".to_owned(), mode: 0o644, data });
+    items.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(items)
+}
+
+/// The time as changelogs of Debian have it.
+fn rfc2822(epoch_s: u32) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let day = DAYS[(epoch_s / 86_400 % 7) as usize];
+    let time = archive::rfc3339(epoch_s);
+    let month: usize = time[5..7].parse().unwrap_or(1);
+    format!("{day}, {} {} {} {} +0000", &time[8..10], MONTHS[month - 1], &time[..4], &time[11..19])
+}
+
 fn control_file(release: &Release, items: &[Item]) -> Result<String> {
     let size_kb: usize = items.iter().map(|item| item.data.len().div_ceil(1024)).sum();
     let libc = contents::glibc_version(items)?;
@@ -54,7 +92,7 @@ fn control_file(release: &Release, items: &[Item]) -> Result<String> {
         "Package: logsvc\n\
          Version: {}\n\
          Architecture: {}\n\
-         Maintainer: The logsvc developers <logsvc@invalid.invalid>\n\
+         Maintainer: {MAINTAINER}\n\
          Installed-Size: {size_kb}\n\
          Depends: libc6 (>= {libc}), libgcc-s1, passwd\n\
          Recommends: ca-certificates\n\
@@ -66,4 +104,16 @@ fn control_file(release: &Release, items: &[Item]) -> Result<String> {
         release.version,
         arch(),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_of_the_week_are_right() {
+        assert_eq!(rfc2822(0), "Thu, 01 Jan 1970 00:00:00 +0000");
+        assert_eq!(rfc2822(1_709_210_096), "Thu, 29 Feb 2024 12:34:56 +0000");
+        assert_eq!(rfc2822(1_735_689_599), "Tue, 31 Dec 2024 23:59:59 +0000");
+    }
 }

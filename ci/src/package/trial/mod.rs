@@ -22,7 +22,8 @@ use std::process::Command;
 use std::time::Duration;
 
 /// What the trial starts, and the Debian package that has it.
-const PROGRAMS: [(&str, &str); 6] = [
+const PROGRAMS: [(&str, &str); 7] = [
+    ("python3", "python3"),
     ("mmdebstrap", "mmdebstrap"),
     ("dpkg", "dpkg"),
     ("rpm", "rpm"),
@@ -32,6 +33,9 @@ const PROGRAMS: [(&str, &str); 6] = [
 ];
 /// The highest exposure of the unit, in tenths, as `systemd-analyze security` counts it.
 const EXPOSURE_MAX: &str = "20";
+/// Errors by which kernels and runtimes refuse io_uring (EPERM, ENOSYS), and their words.
+const REFUSALS: [(i32, &str); 2] =
+    [(1, "Operation not permitted"), (38, "Function not implemented")];
 const LIMIT: Duration = Duration::from_secs(120);
 /// A change of the administrator.
 const EDIT: (&str, &str) = ("  #log_level: info\n", "  log_level: debug\n");
@@ -210,13 +214,25 @@ fn still_edited(root: &Root) -> Result<()> {
     Ok(())
 }
 
-/// Starts the image with a root that cannot be written to, as its user.
+/// Starts the image with a root that cannot be written to, as its user, and where io_uring is
+/// refused, as container runtimes do.
 fn container(made: &Made, folder: &Path) -> Result<()> {
     let root = Root::of_image(&made.image, folder)?;
-    let node = Node::of_image(&root, image::USER)?;
+    let node = Node::of_image(&root, image::USER, None)?;
     node.push("in the image")?;
-    node.find("in the image")?;
     node.stop()?;
-    println!("ci: the image runs with a root that cannot be written to");
+    for (refusal, cause) in REFUSALS {
+        let node = Node::of_image(&root, image::USER, Some(refusal))?;
+        node.find("in the image")?;
+        let log = node.log()?;
+        node.stop()?;
+        let warnings = log.lines().filter(|line| line.contains("falling back to epoll"));
+        ensure!(warnings.clone().count() == 1, "not one warning: {log}");
+        ensure!(warnings.clone().any(|line| line.contains(cause)), "no cause: {log}");
+        ensure!(warnings.clone().any(|line| line.contains("io_uring system calls")), "{log}");
+        let said = Node::refused(&root, image::USER, refusal)?;
+        ensure!(said.contains(cause) && said.contains("io_uring system calls"), "{said}");
+    }
+    println!("ci: the image runs sealed, with io_uring and without");
     Ok(())
 }

@@ -5,11 +5,14 @@ use crate::package::contents::CONFIG;
 use crate::package::read;
 use crate::server::free_ports;
 use anyhow::{Context, Result, bail, ensure};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Runs a program whose calls of io_uring are refused.
+const REFUSE: &str = "ci/package/refuse_io_uring.py";
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
@@ -41,31 +44,66 @@ impl<'r> Node<'r> {
         Node::launch(root, command, port)
     }
 
-    /// Starts the entry point of the image with its arguments.
-    pub(super) fn of_image(root: &'r Root, user: u64) -> Result<Node<'r>> {
+    /// Starts the entry point of the image with its arguments. If `refusal` is a number of an error,
+    /// the kernel answers calls of io_uring with it.
+    pub(super) fn of_image(root: &'r Root, user: u64, refusal: Option<i32>) -> Result<Node<'r>> {
         let (port, _) = free_ports()?;
-        let own = ["/usr/bin/logsvc".to_owned(), format!("--config.file=/{CONFIG}")];
-        let args: Vec<String> = own.into_iter().chain(flags(port)).collect();
-        Node::launch(root, root.start(&format!("{user}:{user}"), "/", true, &args), port)
+        let args = image_args(flags(port));
+        let command = root.start(&format!("{user}:{user}"), "/", true, &args);
+        Node::launch(
+            root,
+            match refusal {
+                Some(refusal) => refusing(command, refusal)?,
+                None => command,
+            },
+            port,
+        )
+    }
+
+    /// What the image says when it is started with a backend that cannot do without io_uring, which
+    /// the kernel refuses. An error if it goes on.
+    pub(super) fn refused(root: &Root, user: u64, refusal: i32) -> Result<String> {
+        let args = image_args(vec!["--runtime=glommio".to_owned()]);
+        let mut command = Command::new("timeout");
+        command.arg("10");
+        let inner = refusing(root.start(&format!("{user}:{user}"), "/", true, &args), refusal)?;
+        command.arg(inner.get_program()).args(inner.get_args());
+        let output = command.output().context("starting the server")?;
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        ensure!(output.status.code() == Some(1), "{}: {said}", output.status);
+        Ok(said)
     }
 
     fn launch(root: &'r Root, mut command: Command, port: u16) -> Result<Node<'r>> {
-        let child = command.stdin(Stdio::null()).spawn().context("starting the server")?;
+        let out = File::create(root.log()).context("creating the log")?;
+        command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
+        let child = command.spawn().context("starting the server")?;
         let mut node = Node { root, child, port };
+        node.await_ready().with_context(|| node.log().unwrap_or_default())?;
+        Ok(node)
+    }
+
+    fn await_ready(&mut self) -> Result<()> {
         let end = Instant::now() + START_LIMIT;
-        while !node.get("/ready").is_ok_and(|text| text.contains("ready")) {
-            if let Some(status) = node.child.try_wait()? {
+        while !self.get("/ready").is_ok_and(|text| text.contains("ready")) {
+            if let Some(status) = self.child.try_wait()? {
                 bail!("the server ended while it started ({status})");
             }
             ensure!(Instant::now() < end, "the server is not ready");
             std::thread::sleep(PAUSE);
         }
-        let address = format!("--address=127.0.0.1:{port}");
+        let address = format!("--address=127.0.0.1:{}", self.port);
         let health = ["/usr/bin/logsvc", "health", &address];
-        ensure!(node.root.output(&health)?.contains("alive"), "the health check fails");
+        ensure!(self.root.output(&health)?.contains("alive"), "the health check fails");
         let elsewhere = [health[0], health[1], "--address=127.0.0.1:1"];
-        ensure!(node.root.output(&elsewhere).is_err(), "the health check finds what is not there");
-        Ok(node)
+        ensure!(self.root.output(&elsewhere).is_err(), "the health check finds what is not there");
+        Ok(())
+    }
+
+    /// What it has written.
+    pub(super) fn log(&self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&read(&self.root.log())?).into_owned())
     }
 
     /// The body of an answer; an error unless its status is 2xx.
@@ -126,6 +164,20 @@ impl Drop for Node<'_> {
         _ = self.child.kill();
         _ = self.child.wait();
     }
+}
+
+/// The entry point of the image, its arguments, and more.
+fn image_args(more: Vec<String>) -> Vec<String> {
+    let own = ["/usr/bin/logsvc".to_owned(), format!("--config.file=/{CONFIG}")];
+    own.into_iter().chain(more).collect()
+}
+
+/// The same command under a kernel that refuses io_uring with an error.
+fn refusing(command: Command, refusal: i32) -> Result<Command> {
+    let mut outer = Command::new("python3");
+    outer.arg(std::path::absolute(REFUSE)?).arg(refusal.to_string());
+    outer.arg(command.get_program()).args(command.get_args());
+    Ok(outer)
 }
 
 fn flags(port: u16) -> Vec<String> {

@@ -58,6 +58,11 @@ impl Root {
         self.folder.join(path)
     }
 
+    /// Where the log of its server is.
+    pub(super) fn log(&self) -> PathBuf {
+        self.folder.with_extension("log")
+    }
+
     pub(super) fn has(&self, path: &str) -> bool {
         self.path(path).exists()
     }
@@ -100,8 +105,8 @@ impl Root {
         Ok(self.output(&["stat", "-c", "%U:%G %a", &format!("/{path}")])?.trim().to_owned())
     }
 
-    /// A program in the root, as a user, with an empty environment. It sees the files of processes and devices.
-    /// With `is_sealed` only the data folder can be written to.
+    /// A program in the root, as a user, with an empty environment. It sees the files of processes
+    /// and devices. With `is_sealed` only the data folder can be written to.
     pub(super) fn start(
         &self,
         user: &str,
