@@ -13,6 +13,7 @@ mod listen;
 mod logging;
 mod metrics;
 mod node;
+mod refusals;
 mod reload;
 mod ruler;
 mod services;

@@ -29,9 +29,6 @@ pub enum PlanError {
         "parse error : queries require at least one regexp or equality matcher that does not have an empty-compatible value. For instance, app=~\".*\" does not meet this requirement, but app=~\".+\" will"
     )]
     NoSelector,
-    /// `approx_topk`, which Loki has switched off as well; it answers 500.
-    #[error("approx_topk is not enabled. See -limits.shard_aggregations")]
-    ApproxTopkIsDisabled,
     /// `step` is zero or negative.
     #[error(
         "zero or negative query resolution step widths are not accepted. Try a positive integer"

@@ -325,9 +325,11 @@ impl Leaves {
     }
 
     fn plan_vector(&mut self, vector: &VectorAggregation, grid: Grid) -> Result<Node, PlanError> {
-        if vector.function == VectorFunction::ApproxTopk {
-            return Err(PlanError::ApproxTopkIsDisabled);
-        }
+        // The exact answer is the best approximation, and takes no more memory here.
+        let function = match vector.function {
+            VectorFunction::ApproxTopk => VectorFunction::Topk,
+            other => other,
+        };
         // A sum over sums is a sum: the leaf adds the entries of a group at once.
         if vector.function == VectorFunction::Sum
             && let MetricExpr::RangeAggregation(range) = &*vector.expr
@@ -340,7 +342,7 @@ impl Leaves {
             return self.plan_range(range, grid, Some(series));
         }
         Ok(Node::Aggregate {
-            function: vector.function,
+            function,
             parameter: vector.parameter,
             grouping: vector.grouping.clone(),
             input: Box::new(self.plan_samples(&vector.expr, grid)?),

@@ -41,8 +41,6 @@ pub(super) fn unplanned(error: PlanError) -> ApiError {
         // It can never be compiled; others that find no memory may try again.
         PlanError::Stopped(Stop::TooLarge { .. }) => ApiError::bad_request(error.to_string()),
         PlanError::Stopped(stop) => stopped(stop),
-        // As the reference answers for a part of the language that it switches off.
-        PlanError::ApproxTopkIsDisabled => ApiError::internal(error.to_string()),
         error => ApiError::bad_request(error.to_string()),
     }
 }
