@@ -12,7 +12,7 @@ use logsvc_runtime::{Budget, Latch, LaunchOptions, Runtime, handle_signals};
 struct Hello;
 
 impl Service for Hello {
-    fn admit(&self, _head: &RequestHead) -> Admission {
+    fn admit(&self, _head: &RequestHead, _peer: std::net::SocketAddr) -> Admission {
         Admission::Body { max_bytes: 16 << 20, account: None }
     }
 

@@ -25,7 +25,7 @@ use crate::turn_away::{MAX_TURNED_AWAY, PATIENCE, SPARE_PATIENCE, turn_away};
 
 /// First and longest pause after a failed accept.
 const ACCEPT_PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
-/// How often the log says that connections are refused.
+/// How often the log says that there are no descriptors for connections.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 /// Accepts in a row before other tasks get their turn.
 const ACCEPT_BURST: u32 = 32;
@@ -83,7 +83,7 @@ async fn accept_until<R: Runtime, L: Listener, S: Service>(
     let mut stopped = stop.wait();
     let mut pause = ACCEPT_PAUSES.0;
     let mut burst = 0;
-    let mut warned = Warnings::default();
+    let mut warned = Warning::default();
     // Whether the last accept failed for lack of descriptors.
     let mut is_lacking = false;
     loop {
@@ -101,12 +101,12 @@ async fn accept_until<R: Runtime, L: Listener, S: Service>(
                 };
                 match permit {
                     Some(permit) => begin::<R, L, S>(shared, connection, open, abort, permit),
-                    None => refuse(shared, connection, open, &mut warned),
+                    None => refuse(shared, connection, open),
                 }
             }
             Err(error) if !is_lacking && is_lack_of_descriptors(&error) => {
                 is_lacking = true;
-                if warned.lacks_descriptors.is_due(runtime.now()) {
+                if warned.is_due(runtime.now()) {
                     tracing::warn!(%error, "accept failed: connections are refused");
                 }
             }
@@ -166,14 +166,9 @@ fn refuse<R: Runtime, S: Service>(
     shared: &Rc<Shared<R, S>>,
     connection: SpareConnection<impl Reader, impl Writer>,
     open: &Rc<Open>,
-    warned: &mut Warnings,
 ) {
-    let SpareConnection { reader, writer, has_descriptor, .. } = connection;
-    shared.service.connection_refused();
-    if has_descriptor && warned.too_many.is_due(shared.runtime.now()) {
-        let max = shared.config.connections.max();
-        tracing::warn!(max, "connections are refused: as many are open as may be");
-    }
+    let SpareConnection { reader, writer, peer, has_descriptor } = connection;
+    shared.service.connection_refused(peer);
     if let Some(guard) = TurnedAwayGuard::new(open) {
         let shared = Rc::clone(shared);
         let patience = if has_descriptor { PATIENCE } else { SPARE_PATIENCE };
@@ -185,13 +180,7 @@ fn refuse<R: Runtime, S: Service>(
     }
 }
 
-/// The lines that were logged lately.
-#[derive(Default)]
-struct Warnings {
-    too_many: Warning,
-    lacks_descriptors: Warning,
-}
-
+/// A line that was logged lately.
 #[derive(Default)]
 struct Warning {
     last: Option<Monotonic>,

@@ -66,8 +66,8 @@ pub struct Observation<'a> {
 #[allow(async_fn_in_trait)]
 pub trait Service: 'static {
     /// Decides after the head, before the body. `Expect: 100-continue` is
-    /// answered only after this admits the body.
-    fn admit(&self, head: &RequestHead) -> Admission;
+    /// answered only after this admits the body. `peer` is the other end of the connection.
+    fn admit(&self, head: &RequestHead, peer: SocketAddr) -> Admission;
 
     /// Answers a request. The future always runs to completion, also when [`Request::disconnect`]
     /// says that the client is gone, because a push that has begun should end in a defined way. It
@@ -78,8 +78,8 @@ pub trait Service: 'static {
     /// closes after it. `head` is there if the head could be parsed. This default
     /// sends the refusal's text with a newline, and asks clients to retry after a
     /// second if only memory was missing.
-    fn refusal(&self, head: Option<&RequestHead>, refusal: Refusal) -> Response {
-        let _ = head;
+    fn refusal(&self, head: Option<&RequestHead>, refusal: Refusal, peer: SocketAddr) -> Response {
+        let _ = (head, peer);
         let mut text = refusal.to_string();
         text.push('\n');
         let response = Response::text(refusal.status(), text);
@@ -100,5 +100,7 @@ pub trait Service: 'static {
     }
 
     /// Called when a connection was turned away because too many are open.
-    fn connection_refused(&self) {}
+    fn connection_refused(&self, peer: SocketAddr) {
+        let _ = peer;
+    }
 }

@@ -16,10 +16,12 @@
 //! A failure in steps 1 and 2 (folder in use, unreadable log, port taken) stops the node with one
 //! clear text, see [`NodeState::failure`].
 
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use logsvc_http::ConnectionLimit;
 use logsvc_rules::lanes::{LaneEvaluator, RuleMesh, rule_mesh};
 use logsvc_rules::messages::{RulesReply, RulesRequest};
@@ -42,6 +44,7 @@ use crate::front::{self, Front, Lanes, Shared, was_prepared};
 use crate::listen;
 use crate::metrics::NodeMetrics;
 use crate::node::{Barrier, NodeState, Surroundings};
+use crate::refusals::REST_INTERVAL;
 use crate::reload;
 use crate::ruler;
 use crate::services::{Component, State};
@@ -187,6 +190,7 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
             ruling = Some(runtime.spawn(ruler.run(ruler_inbox, ruler_stop.clone())));
             services.set_whole(Component::Ruler, State::Running);
         }
+        drop(runtime.spawn(tell_rests(runtime.clone(), Arc::clone(&node))));
         let links = reload::Links { shards: caller.clone(), ruler: lanes_ruler };
         drop(runtime.spawn(reload::run(runtime.clone(), Arc::clone(&node), links)));
         if node.failure().is_none()
@@ -230,10 +234,25 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
     }
     boot.start.stopped.arrive();
     boot.start.stopped.wait().await;
+    if runtime.core().0 == 0 {
+        node.refusals.tell_rest(runtime.now(), true);
+    }
     if folder.is_some() {
         node.services.set_whole(Component::Store, State::Terminated);
     }
     drop(folder);
+}
+
+/// Tells again and again what was left out of the log, until the node stops.
+async fn tell_rests<R: Runtime>(runtime: R, node: Arc<NodeState>) {
+    let mut stopped = pin!(node.stop.wait());
+    loop {
+        let next = pin!(runtime.sleep_until(runtime.now().after(REST_INTERVAL)));
+        if let Either::Left(_) = select(&mut stopped, next).await {
+            return;
+        }
+        node.refusals.tell_rest(runtime.now(), false);
+    }
 }
 
 /// The keeper of the requests for deletion, if all shards have started.

@@ -37,6 +37,9 @@ pub(crate) fn start<R: Runtime>(
             // bodies for them.
             node.budgets.handshakes.clone(),
         );
+        let told = Rc::clone(front);
+        let watch = Rc::new(move |peer, why: &str| told.encryption_failed(peer, why));
+        let listener = listener.watched_by(watch);
         return Some(spawn(runtime, node, front, listener, config));
     }
     Some(spawn(runtime, node, front, listener, config))

@@ -68,11 +68,7 @@ pub(crate) fn panics() -> u64 {
 ///
 /// If it has been started before.
 pub(crate) fn start(level: LogLevel, format: LogFormat) -> Result<(), SetGlobalDefaultError> {
-    let lines = fmt::layer().with_writer(std::io::stderr);
-    let lines: Box<dyn Layer<Registry> + Send + Sync> = match format {
-        LogFormat::Text => Box::new(lines.with_target(false).with_ansi(false)),
-        LogFormat::Json => Box::new(lines.json().flatten_event(true)),
-    };
+    let lines = lines_to(std::io::stderr, format);
     let (filter, handle) = reload::Layer::new(targets(level));
     let subscriber = Registry::default().with(lines.and_then(CountLines).with_filter(filter));
     tracing::subscriber::set_global_default(subscriber)?;
@@ -80,6 +76,39 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) -> Result<(), SetGlobalD
     let _ = FILTER.set(handle);
     remember(level);
     Ok(())
+}
+
+/// Writes lines in a format.
+fn lines_to<W>(writer: W, format: LogFormat) -> Box<dyn Layer<Registry> + Send + Sync>
+where
+    W: for<'w> fmt::MakeWriter<'w> + Send + Sync + 'static,
+{
+    let lines = fmt::layer().with_writer(writer);
+    match format {
+        LogFormat::Text => Box::new(lines.with_target(false).with_ansi(false)),
+        LogFormat::Json => Box::new(lines.json().flatten_event(true)),
+    }
+}
+
+/// The lines that this thread logs meanwhile, of all levels from `info` on.
+#[cfg(test)]
+pub(crate) fn captured(format: LogFormat, action: impl FnOnce()) -> String {
+    struct Sink(std::sync::mpsc::Sender<Vec<u8>>);
+    impl std::io::Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.send(bytes.to_vec()).map_err(std::io::Error::other)?;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let lines = lines_to(move || Sink(sender.clone()), format);
+    let subscriber = Registry::default().with(lines.with_filter(targets(LogLevel::Info)));
+    tracing::subscriber::with_default(subscriber, action);
+    let bytes: Vec<u8> = receiver.try_iter().flatten().collect();
+    String::from_utf8(bytes).expect("lines are text")
 }
 
 /// The level that is in force.

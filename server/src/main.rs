@@ -16,6 +16,7 @@ mod logging;
 mod metrics;
 mod node;
 mod probe;
+mod refusals;
 mod reload;
 mod ruler;
 mod services;

@@ -37,8 +37,7 @@ use lags::Lags;
 pub(crate) use lags::PushFormat;
 pub(crate) use numbers::Metric;
 use numbers::Numbers;
-use pushes::Pushes;
-pub(crate) use pushes::{Amount, Mutation, Reason};
+pub(crate) use pushes::{Amount, Mutation, OTHERS as OTHER_TENANTS, Pushes, Reason, RequestReason};
 use queries::Queries;
 pub(crate) use queries::QueryKind;
 pub(crate) use queues::QueueStatus;
@@ -147,6 +146,14 @@ impl NodeMetrics {
     /// Pushes stored since the start. A push is counted before its client gets the answer.
     pub(crate) fn stored_pushes(&self) -> u64 {
         self.cores.iter().map(|core| core.stored_pushes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// The part of the exposition text that is about pushes.
+    #[cfg(test)]
+    pub(crate) fn pushes_text(&self) -> String {
+        let mut out = Exposition::new(ExpositionFormat::Text);
+        pushes::expose(self.cores.iter().map(|core| &core.pushes), &mut out);
+        out.into_text()
     }
 
     /// The exposition text.

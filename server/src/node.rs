@@ -16,6 +16,7 @@ use logsvc_shards::wal::progress::ReplayProgress;
 use crate::config::{Config, LimitsOfTenants, Origin, TenantLimits, TlsAcceptor};
 use crate::intake::IntakeHealth;
 use crate::metrics::{NodeMetrics, Reloads};
+use crate::refusals::Refusals;
 use crate::services::Services;
 
 /// Where all cores wait for each other.
@@ -185,6 +186,11 @@ impl Certificates {
     }
 }
 
+/// Bytes of the lists of refusals, so that they are a small part of the memory.
+fn refusals_max_bytes(memory_max_bytes: u64) -> usize {
+    (memory_max_bytes / 256).clamp(256 << 10, 4 << 20) as usize
+}
+
 /// See the module.
 pub(crate) struct NodeState {
     /// Settings.
@@ -201,6 +207,8 @@ pub(crate) struct NodeState {
     pub(crate) budgets: Budgets,
     /// Counters of all cores.
     pub(crate) metrics: NodeMetrics,
+    /// What was refused lately.
+    pub(crate) refusals: Refusals,
     /// Outcomes of reading the files with the limits of tenants again.
     pub(crate) reloads: Reloads,
     /// The states of the parts of the node.
@@ -243,6 +251,7 @@ impl NodeState {
             limits: Arc::new(TenantLimits::new(limits)),
             budgets: Budgets::new(&config),
             metrics,
+            refusals: Refusals::new(refusals_max_bytes(config.memory_max_bytes)),
             reloads: Reloads::default(),
             services: Services::new(cores),
             changes: NodeChanges::new(cores),

@@ -47,5 +47,5 @@ pub use dialer::{DialedReader, DialedWriter, TlsDialer};
 pub use listener::{TlsAcceptor, TlsListener};
 pub use session::MAX_HANDSHAKE_BYTES;
 pub use settings::{ClientAuth, MinVersion, SettingsError, TlsSettings};
-pub use stream::{TlsReader, TlsWriter};
+pub use stream::{FailureWatch, TlsReader, TlsWriter};
 pub use suites::CipherSuites;

@@ -15,7 +15,7 @@ use rustls::{Connection, ServerConfig, ServerConnection};
 
 use crate::session::Session;
 use crate::settings::{SettingsError, TlsSettings};
-use crate::stream::{TlsReader, TlsWriter, halves};
+use crate::stream::{FailureWatch, TlsReader, TlsWriter, halves};
 
 /// The certificates and rules that all connections of a server share. Cheap to clone.
 ///
@@ -100,6 +100,7 @@ pub struct TlsListener<R: Runtime> {
     certificates: CoreView,
     handshake_timeout: Duration,
     budget: Budget,
+    failures: Option<FailureWatch>,
 }
 
 impl<R: Runtime> TlsListener<R> {
@@ -114,7 +115,13 @@ impl<R: Runtime> TlsListener<R> {
         budget: Budget,
     ) -> TlsListener<R> {
         let certificates = CoreView::new(acceptor);
-        TlsListener { runtime, listener, certificates, handshake_timeout, budget }
+        TlsListener { runtime, listener, certificates, handshake_timeout, budget, failures: None }
+    }
+
+    /// Has `watch` told of connections that fail.
+    pub fn watched_by(mut self, watch: FailureWatch) -> TlsListener<R> {
+        self.failures = Some(watch);
+        self
     }
 }
 
@@ -124,14 +131,14 @@ impl<R: Runtime> Listener for TlsListener<R> {
 
     async fn accept(&self) -> io::Result<(TlsReader<R>, TlsWriter<R>, SocketAddr)> {
         let (reader, writer, peer) = self.listener.accept().await?;
-        let (reader, writer) = self.wrap(reader, writer)?;
+        let (reader, writer) = self.wrap(reader, writer, peer)?;
         Ok((reader, writer, peer))
     }
 
     async fn accept_with_spare(&self) -> io::Result<SpareConnection<TlsReader<R>, TlsWriter<R>>> {
         let SpareConnection { reader, writer, peer, has_descriptor } =
             self.listener.accept_with_spare().await?;
-        let (reader, writer) = self.wrap(reader, writer)?;
+        let (reader, writer) = self.wrap(reader, writer, peer)?;
         Ok(SpareConnection { reader, writer, peer, has_descriptor })
     }
 
@@ -145,11 +152,13 @@ impl<R: Runtime> TlsListener<R> {
         &self,
         reader: R::Reader,
         writer: R::Writer,
+        peer: SocketAddr,
     ) -> io::Result<(TlsReader<R>, TlsWriter<R>)> {
         let tls = ServerConnection::new(self.certificates.config())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let session = Session::new(Connection::Server(tls), writer, self.budget.clone());
         let deadline = self.runtime.now().after(self.handshake_timeout);
-        Ok(halves(self.runtime.clone(), session, reader, deadline, true))
+        let (reader, writer) = halves(self.runtime.clone(), session, reader, deadline, true);
+        Ok((reader.watched_by(self.failures.clone(), peer), writer))
     }
 }

@@ -6,6 +6,7 @@
 //! refused renegotiations) therefore go out before the next write, as the protocol permits.
 
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -36,6 +37,10 @@ const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\
     \r\n\
     Client sent an HTTP request to an HTTPS server.\n";
 
+/// Is told of each connection whose handshake fails or whose records are broken: the peer, and why.
+/// Peers that only go away are none of them.
+pub type FailureWatch = Rc<dyn Fn(SocketAddr, &str)>;
+
 /// The receiving half.
 pub struct TlsReader<R: Runtime> {
     runtime: R,
@@ -47,6 +52,7 @@ pub struct TlsReader<R: Runtime> {
     taken: usize,
     /// Whether this side accepted the connection, and nothing has come yet.
     may_be_plain_http: bool,
+    failures: Option<(FailureWatch, SocketAddr)>,
 }
 
 /// The sending half.
@@ -72,6 +78,7 @@ pub(crate) fn halves<R: Runtime>(
         cipher: Vec::new(),
         taken: 0,
         may_be_plain_http: is_server,
+        failures: None,
     };
     (reader, writer)
 }
@@ -99,13 +106,35 @@ impl<R: Runtime> Reader for TlsReader<R> {
             match result {
                 Ok(true) => {}
                 Ok(false) => return (Ok(0), buffer),
-                Err(error) => return (Err(error), buffer),
+                Err(error) => {
+                    if error.kind() == io::ErrorKind::TimedOut && !self.session.is_established() {
+                        self.tell_failure("the handshake timed out");
+                    }
+                    return (Err(error), buffer);
+                }
             }
         }
     }
 }
 
 impl<R: Runtime> TlsReader<R> {
+    /// Has the watch told if the connection to `peer` fails.
+    pub(crate) fn watched_by(
+        mut self,
+        watch: Option<FailureWatch>,
+        peer: SocketAddr,
+    ) -> TlsReader<R> {
+        self.failures = watch.map(|watch| (watch, peer));
+        self
+    }
+
+    /// Tells the watch, once.
+    fn tell_failure(&mut self, why: &str) {
+        if let Some((watch, peer)) = self.failures.take() {
+            watch(peer, why);
+        }
+    }
+
     /// Finishes the handshake. Reading does so as well; a client that speaks first
     /// needs this before it can write.
     pub async fn handshake(&mut self, deadline: Monotonic) -> io::Result<()> {
@@ -185,6 +214,7 @@ impl<R: Runtime> TlsReader<R> {
         let cipher = &self.cipher[self.taken..];
         if std::mem::take(&mut self.may_be_plain_http) && is_plain_http(cipher) {
             tracing::debug!("a client sent HTTP to the port for HTTPS");
+            self.tell_failure("the client sent HTTP to the port for HTTPS");
             self.part(PLAIN_HTTP_ANSWER.to_vec()).await;
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -211,6 +241,7 @@ impl<R: Runtime> TlsReader<R> {
             Fault::NoMemory => Error::General("no memory for the handshake".to_owned()),
         };
         tracing::debug!(%error, "a TLS connection failed");
+        self.tell_failure(&error.to_string());
         let mut alert = Vec::new();
         self.session.take_records(&mut alert);
         self.part(alert).await;

@@ -216,6 +216,7 @@ pub(super) const ORDERS: &[Order] = &[
             "allocator config intake probe services version",
             "banner cli folder logging",
             "metrics tools",
+            "refusals",
             "node",
             "front reload ruler watch",
             "listen",
@@ -241,7 +242,7 @@ pub(super) const ORDERS: &[Order] = &[
         module: "front",
         floors: &[
             "core cross_site",
-            "ingest query",
+            "ingest query telling",
             "delete explore operate rules tail",
             "routes+self",
         ],

@@ -221,7 +221,7 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
             started: self.shared.runtime.now(),
             received_bytes: 0,
         };
-        let response = self.shared.service.refusal(None, refusal);
+        let response = self.shared.service.refusal(None, refusal, self.peer);
         self.respond(&exchange, response).await;
         After::Linger
     }
@@ -235,7 +235,7 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
             started: self.shared.runtime.now(),
             received_bytes: 0,
         };
-        let (max_bytes, account) = match self.shared.service.admit(&head) {
+        let (max_bytes, account) = match self.shared.service.admit(&head, self.peer) {
             Admission::Body { max_bytes, account } => (max_bytes, account),
             Admission::Refuse(response) => {
                 return Box::pin(self.refuse_admission(exchange, &head, response)).await;
@@ -251,7 +251,7 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
                 Err(BodyEnd::Gone) => return After::Close,
                 Err(BodyEnd::Refused(refusal)) => {
                     exchange.keep_alive = false;
-                    let response = self.shared.service.refusal(Some(&head), refusal);
+                    let response = self.shared.service.refusal(Some(&head), refusal, self.peer);
                     Box::pin(self.respond(&exchange, response)).await;
                     return After::Linger;
                 }
@@ -457,7 +457,7 @@ mod tests {
     struct NoService;
 
     impl Service for NoService {
-        fn admit(&self, _head: &RequestHead) -> Admission {
+        fn admit(&self, _head: &RequestHead, _peer: SocketAddr) -> Admission {
             Admission::Body { max_bytes: 0, account: None }
         }
 

@@ -40,7 +40,7 @@ pub(crate) struct TestService<R> {
 }
 
 impl<R: Runtime> Service for TestService<R> {
-    fn admit(&self, head: &RequestHead) -> Admission {
+    fn admit(&self, head: &RequestHead, _peer: std::net::SocketAddr) -> Admission {
         if head.path == "/refuse" {
             let mut response = Response::text(StatusCode::PAYLOAD_TOO_LARGE, "not wanted\n");
             response.close = true;

@@ -31,7 +31,7 @@ pub(crate) struct TestService<R> {
 }
 
 impl<R: Runtime> Service for TestService<R> {
-    fn admit(&self, head: &RequestHead) -> Admission {
+    fn admit(&self, head: &RequestHead, _peer: std::net::SocketAddr) -> Admission {
         match head.path.as_str() {
             "/refused" => {
                 Admission::Refuse(Response::text(StatusCode::UNAUTHORIZED, "no org id\n"))
@@ -112,7 +112,7 @@ impl<R: Runtime> Service for TestService<R> {
         self.open.set(open);
     }
 
-    fn connection_refused(&self) {
+    fn connection_refused(&self, _peer: std::net::SocketAddr) {
         self.refused.set(self.refused.get() + 1);
     }
 }

@@ -89,6 +89,8 @@ pub(crate) struct Config {
     pub(crate) log_level: LogLevel,
     /// How log lines are written.
     pub(crate) log_format: LogFormat,
+    /// Which requests and queries are logged.
+    pub(crate) request_log: RequestLog,
     /// Whether requests must name their tenant.
     pub(crate) auth_enabled: bool,
     /// The folder of all data.
@@ -183,6 +185,17 @@ pub(crate) struct Config {
     pub(crate) max_chunk_age_ns: i64,
 }
 
+/// Which requests and queries are logged besides those that are refused or fail.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct RequestLog {
+    /// Whether each request is logged at the usual level.
+    pub(crate) requests: bool,
+    /// Queries that take longer are logged, in ns; 0: none for this reason; below 0: all.
+    pub(crate) queries_longer_than_ns: i64,
+    /// Whether each query is logged with what it cost.
+    pub(crate) query_stats: bool,
+}
+
 /// Settings of the write-ahead log.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WalSettings {
@@ -229,6 +242,7 @@ impl Default for Config {
             tls: TlsConfig::default(),
             log_level: LogLevel::Info,
             log_format: LogFormat::Text,
+            request_log: RequestLog::default(),
             auth_enabled: false,
             data_dir: PathBuf::from("./data"),
             cores: 0,

@@ -153,6 +153,10 @@ const NODE: &[Setting] = settings! {
     "server.log_format", "log.format" common,
         |c| Choice(&mut c.log_format),
         "Format of log lines: text for people, or one JSON object per line.";
+    "server.log_request_at_info_level_enabled", "server.log-request-at-info-level-enabled",
+        |c| Bool(&mut c.request_log.requests),
+        "Whether the server logs each request at the level info: an access log. Otherwise requests \
+         are logged at the level debug.";
     "auth_enabled", "auth.enabled" common,
         |c| Bool(&mut c.auth_enabled),
         "Whether requests must name their tenant in X-Scope-OrgID.";
@@ -254,6 +258,13 @@ const NODE: &[Setting] = settings! {
     "frontend.max_body_size", "frontend.max-body-size",
         |c| Bytes(&mut c.form_body_max_bytes),
         "Longest body of any other request.";
+    "frontend.log_queries_longer_than", "frontend.log-queries-longer-than",
+        |c| Nanos(&mut c.request_log.queries_longer_than_ns),
+        "The server logs queries that take longer than this, at most 30 a minute for each tenant. \
+         0 means none, less than 0 all. Queries that fail are logged in any case.";
+    "frontend.query_stats_enabled", "frontend.query-stats-enabled",
+        |c| Bool(&mut c.request_log.query_stats),
+        "Whether the server logs each query with its time and the bytes read for it.";
     "frontend.max_outstanding_per_tenant", "querier.max-outstanding-requests-per-tenant",
         |c| Count(&mut c.max_outstanding_per_tenant),
         "Another name of query_scheduler.max_outstanding_requests_per_tenant.";

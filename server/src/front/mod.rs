@@ -14,9 +14,12 @@ mod query;
 mod routes;
 mod rules;
 mod tail;
+mod telling;
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{ALLOW, CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
@@ -44,6 +47,7 @@ pub(crate) use routes::METRIC_NAMES;
 use routes::{Class, Route};
 use rules::Ruling;
 use tail::{TailCounts, Tails};
+use telling::Access;
 
 /// State that the rooms of all cores share. Cheap to clone.
 #[derive(Clone)]
@@ -141,7 +145,12 @@ impl<R: Runtime> Front<R> {
     ) -> Result<Response, ApiError> {
         let row = route.row();
         if !row.is_before_ready() && !self.core.node.recovered.is_complete() {
-            return Err(not_ready().with_newline());
+            let error = not_ready().with_newline();
+            if row.is_push() {
+                let route = Some((row.metric_name, true));
+                self.core.tell_turned_away(route, Some(&request.head), request.peer, &error);
+            }
+            return Err(error);
         }
         if row.traits.class == Class::Lookup && parquet::accepted(&request.head).is_some() {
             self.querier.refuse_parquet(&request)?;
@@ -150,8 +159,15 @@ impl<R: Runtime> Front<R> {
     }
 }
 
-impl<R: Runtime> Service for Front<R> {
-    fn admit(&self, head: &RequestHead) -> Admission {
+impl<R: Runtime> Front<R> {
+    /// Whether the body of a request is read.
+    fn admission(&self, head: &RequestHead, peer: SocketAddr) -> Admission {
+        let refuse = |route: Route, error: &ApiError| {
+            let row = route.row();
+            let of_push = Some((row.metric_name, row.is_push()));
+            self.core.tell_turned_away(of_push, Some(head), peer, error);
+            Admission::Refuse(route.error_response(error).with_route(row.metric_name))
+        };
         // Routing comes before everything else, so an unknown path is refused
         // without reading its body.
         match self.router.find(&head.method, &head.path) {
@@ -162,12 +178,12 @@ impl<R: Runtime> Service for Front<R> {
                     &head.headers,
                 ) =>
             {
-                Admission::Refuse(route.error_response(&error).with_route(route.row().metric_name))
+                refuse(*route, &error)
             }
             // A push without a length has no body: its sender forgot it.
             Match::Found(route, _) if route.row().is_push() && !says_length(head) => {
                 let error = ApiError::new(StatusCode::LENGTH_REQUIRED, "Length Required");
-                Admission::Refuse(route.error_response(&error.with_newline()))
+                refuse(*route, &error.with_newline())
             }
             Match::Found(route, _) if route.row().is_push() => Admission::Body {
                 max_bytes: self.body_max_bytes(self.core.config().push_body_max_bytes),
@@ -186,6 +202,24 @@ impl<R: Runtime> Service for Front<R> {
         }
     }
 
+    /// Tells of a connection whose encryption failed.
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there is none"))]
+    pub(crate) fn encryption_failed(&self, peer: SocketAddr, why: &str) {
+        self.core.tell_connection("tls_failed", peer, why);
+    }
+}
+
+impl<R: Runtime> Service for Front<R> {
+    fn admit(&self, head: &RequestHead, peer: SocketAddr) -> Admission {
+        let admission = self.admission(head, peer);
+        if let Admission::Refuse(response) = &admission
+            && let Some(access) = Access::begin(&self.core, head, peer, 0)
+        {
+            access.end(response.status, Duration::ZERO);
+        }
+        admission
+    }
+
     async fn call(&self, mut request: Request) -> Response {
         let path = request.head.path.clone();
         let Match::Found(&route, params) = self.router.find(&request.head.method, &path) else {
@@ -193,17 +227,29 @@ impl<R: Runtime> Service for Front<R> {
         };
         let _under_way =
             self.core.counters().requests.begin(&request.head.method, route.row().metric_name);
+        let (begun, peer) = (self.core.runtime.now(), request.peer);
+        let access = Access::begin(&self.core, &request.head, peer, request.body.len());
         // Handlers know GET; the connection leaves the body out.
         if request.head.method == Method::HEAD {
             request.head.method = Method::GET;
         }
         let answered = self.dispatch(route, &params, request).await;
-        answered
+        let row = route.row();
+        if let Err(error) = &answered
+            && !row.tells_itself()
+        {
+            self.core.tell_refused(row.metric_name, "", peer, error);
+        }
+        let response = answered
             .unwrap_or_else(|error| route.error_response(&error))
-            .with_route(route.row().metric_name)
+            .with_route(row.metric_name);
+        if let Some(access) = access {
+            access.end(response.status, self.core.runtime.now().since(begun));
+        }
+        response
     }
 
-    fn refusal(&self, head: Option<&RequestHead>, refusal: Refusal) -> Response {
+    fn refusal(&self, head: Option<&RequestHead>, refusal: Refusal, peer: SocketAddr) -> Response {
         let error = match refusal {
             Refusal::BodyTooLarge { max_bytes } => {
                 let claimed = head.and_then(|head| head.header("content-length"));
@@ -224,6 +270,13 @@ impl<R: Runtime> Service for Front<R> {
             Match::Found(&route, _) => Some(route),
             _ => None,
         });
+        let of_push = route.map(|route| (route.row().metric_name, route.row().is_push()));
+        self.core.tell_turned_away(of_push, head, peer, &error);
+        if let Some(head) = head
+            && let Some(access) = Access::begin(&self.core, head, peer, 0)
+        {
+            access.end(error.status, Duration::ZERO);
+        }
         match route {
             Some(route) => route.error_response(&error).with_route(route.row().metric_name),
             None => error_response(&error).with_route("other"),
@@ -240,7 +293,9 @@ impl<R: Runtime> Service for Front<R> {
         self.core.counters().numbers.set(Metric::Connections, open as u64);
     }
 
-    fn connection_refused(&self) {
+    fn connection_refused(&self, peer: SocketAddr) {
+        let why = "as many connections are open as may be";
+        self.core.tell_connection("too_many_connections", peer, why);
         self.core.counters().numbers.add(Metric::ConnectionsRefused, 1);
     }
 }

@@ -219,6 +219,8 @@ routes! {
         => admin::log_level(&request);
     Metrics "metrics" ANY ["/metrics"] (SHOW.links(&[("", "metrics")]))
         => Ok(front.operator.exposition(&request.head).await);
+    Refusals "loki_api_v1_refusals" GET ["/loki/api/v1/refusals"] (SHOW)
+        => front.operator.refusals(&request);
     // The members of every ring are the shards of this node.
     Ring "ring" GET_POST
         ["/ring", "/distributor/ring", "/compactor/ring", "/scheduler/ring", "/ruler/ring",
@@ -301,6 +303,12 @@ impl Row {
     /// Whether requests carry log entries.
     pub(super) fn is_push(&self) -> bool {
         matches!(self.traits.class, Class::Push | Class::OtlpPush)
+    }
+
+    /// Whether its handler tells itself what it refuses.
+    pub(super) fn tells_itself(&self) -> bool {
+        self.is_push()
+            || matches!(self.route, Route::Query | Route::QueryRange | Route::LegacyQuery)
     }
 
     /// Whether the route works before the write-ahead logs are replayed.

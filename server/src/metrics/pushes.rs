@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ahash::RandomState;
+use http::StatusCode;
 use logsvc_proto::TenantId;
 
 use super::{Exposition, add};
@@ -18,7 +19,10 @@ pub(super) const TENANTS_MAX: usize = 1024;
 const PROBES: usize = 16;
 
 /// The tenants without a row; no tenant can have this name.
-pub(super) const OTHERS: &str = "(others)";
+pub(crate) const OTHERS: &str = "(others)";
+
+/// Pushes whose tenant is not known; no tenant can have this name.
+const NOBODY: &str = "(none)";
 
 /// Why entries are refused, with the names of the reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +71,68 @@ impl Reason {
     ];
 }
 
+impl Reason {
+    /// The name of the reference.
+    pub(crate) fn name(self) -> &'static str {
+        Reason::ALL[self as usize].1
+    }
+}
+
+/// Why requests are refused as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "their names say it")]
+pub(crate) enum RequestReason {
+    Malformed,
+    Unauthorized,
+    Forbidden,
+    TooSlow,
+    TooLarge,
+    Empty,
+    TooBusy,
+    Unavailable,
+    TimedOut,
+    InternalError,
+    Other,
+}
+
+impl RequestReason {
+    const ALL: [(RequestReason, &'static str); 11] = [
+        (RequestReason::Malformed, "malformed"),
+        (RequestReason::Unauthorized, "unauthorized"),
+        (RequestReason::Forbidden, "forbidden"),
+        (RequestReason::TooSlow, "too_slow"),
+        (RequestReason::TooLarge, "too_large"),
+        (RequestReason::Empty, "empty"),
+        (RequestReason::TooBusy, "too_busy"),
+        (RequestReason::Unavailable, "unavailable"),
+        (RequestReason::TimedOut, "timed_out"),
+        (RequestReason::InternalError, "internal_error"),
+        (RequestReason::Other, "other"),
+    ];
+
+    /// The reason that an answer with this status has.
+    pub(crate) fn of(status: StatusCode) -> RequestReason {
+        match status.as_u16() {
+            400 | 411 | 414 | 415 | 417 | 431 | 501 | 505 => RequestReason::Malformed,
+            401 => RequestReason::Unauthorized,
+            403 => RequestReason::Forbidden,
+            408 => RequestReason::TooSlow,
+            413 => RequestReason::TooLarge,
+            422 => RequestReason::Empty,
+            429 => RequestReason::TooBusy,
+            503 => RequestReason::Unavailable,
+            504 => RequestReason::TimedOut,
+            500.. => RequestReason::InternalError,
+            _ => RequestReason::Other,
+        }
+    }
+
+    /// Its name in metrics and logs.
+    pub(crate) fn name(self) -> &'static str {
+        RequestReason::ALL[self as usize].1
+    }
+}
+
 /// Entries, and their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Amount {
@@ -93,6 +159,7 @@ pub(crate) struct TenantCounters {
     metadata_bytes: AtomicU64,
     discarded: [(AtomicU64, AtomicU64); Reason::ALL.len()],
     mutated: [(AtomicU64, AtomicU64); Mutation::ALL.len()],
+    refused_pushes: [AtomicU64; RequestReason::ALL.len()],
 }
 
 /// Why entries are stored with less than was sent.
@@ -126,7 +193,12 @@ impl TenantCounters {
         add(bytes, amount.bytes);
     }
 
-    /// Counts entries that were refused.
+    /// Counts a push that was refused as a whole. Only [`crate::refusals`] may do this.
+    pub(crate) fn refused_push(&self, reason: RequestReason) {
+        add(&self.refused_pushes[reason as usize], 1);
+    }
+
+    /// Counts entries that were refused. Only [`crate::refusals`] may do this.
     pub(crate) fn discarded(&self, reason: Reason, amount: Amount) {
         let (lines, bytes) = &self.discarded[reason as usize];
         add(lines, amount.entries);
@@ -139,13 +211,19 @@ impl TenantCounters {
 pub(crate) struct Pushes {
     rows: Box<[OnceLock<Box<TenantCounters>>]>,
     others: TenantCounters,
+    nobody: TenantCounters,
 }
 
 impl Pushes {
     /// Nothing counted yet.
     pub(super) fn new() -> Pushes {
         let rows = (0..TENANTS_MAX).map(|_| OnceLock::new()).collect();
-        Pushes { rows, others: TenantCounters::default() }
+        Pushes { rows, others: TenantCounters::default(), nobody: TenantCounters::default() }
+    }
+
+    /// The counters of a tenant, if there is one, or else those of pushes without one.
+    pub(crate) fn of_any(&self, tenant: Option<&TenantId>) -> &TenantCounters {
+        tenant.map_or(&self.nobody, |tenant| self.of(tenant))
     }
 
     /// The counters of a tenant.
@@ -164,9 +242,10 @@ impl Pushes {
         &self.others
     }
 
-    fn counters(&self) -> impl Iterator<Item = &TenantCounters> {
+    fn counters(&self) -> impl Iterator<Item = (&str, &TenantCounters)> {
         let rows = self.rows.iter().filter_map(OnceLock::get).map(Box::as_ref);
-        rows.chain(std::iter::once(&self.others))
+        let named = rows.map(|row| (row.tenant.as_ref().map_or(OTHERS, TenantId::as_str), row));
+        named.chain([(OTHERS, &self.others), (NOBODY, &self.nobody)])
     }
 }
 
@@ -176,14 +255,14 @@ struct Sums {
     received: [u64; 3],
     discarded: [Amount; Reason::ALL.len()],
     mutated: [Amount; Mutation::ALL.len()],
+    refused_pushes: [u64; RequestReason::ALL.len()],
 }
 
 /// Writes the counters of all cores.
 pub(super) fn expose<'p>(cores: impl Iterator<Item = &'p Pushes>, out: &mut Exposition) {
     let mut by_tenant = std::collections::BTreeMap::<&str, Sums>::new();
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    for counters in cores.flat_map(Pushes::counters) {
-        let tenant = counters.tenant.as_ref().map_or(OTHERS, TenantId::as_str);
+    for (tenant, counters) in cores.flat_map(Pushes::counters) {
         let sums = by_tenant.entry(tenant).or_default();
         let received = [&counters.bytes, &counters.lines, &counters.metadata_bytes];
         for (sum, counter) in sums.received.iter_mut().zip(received) {
@@ -195,9 +274,15 @@ pub(super) fn expose<'p>(cores: impl Iterator<Item = &'p Pushes>, out: &mut Expo
         for (sum, (lines, bytes)) in sums.mutated.iter_mut().zip(&counters.mutated) {
             sum.add(read(lines), read(bytes));
         }
+        for (sum, counter) in sums.refused_pushes.iter_mut().zip(&counters.refused_pushes) {
+            *sum += read(counter);
+        }
     }
     by_tenant.retain(|&tenant, sums| {
-        tenant != OTHERS || sums.received[1] > 0 || sums.discarded.iter().any(|s| s.entries > 0)
+        ![OTHERS, NOBODY].contains(&tenant)
+            || sums.received[1] > 0
+            || sums.discarded.iter().any(|s| s.entries > 0)
+            || sums.refused_pushes.iter().any(|&count| count > 0)
     });
     let families = [
         ("loki_distributor_bytes_received_total", "Line and metadata bytes of stored entries."),
@@ -209,7 +294,7 @@ pub(super) fn expose<'p>(cores: impl Iterator<Item = &'p Pushes>, out: &mut Expo
     ];
     for (place, (name, help)) in families.into_iter().enumerate() {
         out.family(name, "counter", help);
-        for (tenant, sums) in &by_tenant {
+        for (tenant, sums) in by_tenant.iter().filter(|(tenant, _)| **tenant != NOBODY) {
             out.sample(name, &[("tenant", tenant)], sums.received[place] as f64);
         }
     }
@@ -226,6 +311,16 @@ pub(super) fn expose<'p>(cores: impl Iterator<Item = &'p Pushes>, out: &mut Expo
                     let labels = [("reason", reason), ("tenant", tenant)];
                     out.sample(name, &labels, read(sum) as f64);
                 }
+            }
+        }
+    }
+    const REFUSED: &str = "logsvc_refused_pushes_total";
+    out.family(REFUSED, "counter", "Pushes that were refused as a whole.");
+    for (tenant, sums) in &by_tenant {
+        for (&count, (_, reason)) in sums.refused_pushes.iter().zip(RequestReason::ALL) {
+            if count > 0 {
+                let labels = [("reason", reason), ("tenant", tenant)];
+                out.sample(REFUSED, &labels, count as f64);
             }
         }
     }
@@ -258,9 +353,35 @@ mod tests {
         for (place, (reason, _)) in Reason::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, place, "{reason:?}");
         }
+        for (place, (reason, _)) in RequestReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, place, "{reason:?}");
+        }
         for (place, (mutation, _)) in Mutation::ALL.into_iter().enumerate() {
             assert_eq!(mutation as usize, place, "{mutation:?}");
         }
+    }
+
+    #[test]
+    fn pushes_without_a_tenant_are_counted() {
+        let cores = [Pushes::new(), Pushes::new()];
+        let tenant = TenantId::no_auth();
+        for core in &cores {
+            core.of_any(None).refused_push(RequestReason::of(StatusCode::UNAUTHORIZED));
+            core.of_any(Some(&tenant)).refused_push(RequestReason::of(StatusCode::BAD_REQUEST));
+        }
+        let mut out = Exposition::new(ExpositionFormat::Text);
+        expose(cores.iter(), &mut out);
+        let text = out.into_text();
+        let refused: Vec<&str> =
+            text.lines().filter(|line| line.contains("refused_pushes_total{")).collect();
+        assert_eq!(
+            refused,
+            [
+                r#"logsvc_refused_pushes_total{reason="unauthorized",tenant="(none)"} 2"#,
+                r#"logsvc_refused_pushes_total{reason="malformed",tenant="fake"} 2"#,
+            ]
+        );
+        assert!(!text.contains("received_total{tenant=\"(none)\"}"), "{text}");
     }
 
     #[test]

@@ -104,7 +104,7 @@ pub(crate) struct TestService {
 }
 
 impl Service for TestService {
-    fn admit(&self, _head: &RequestHead) -> Admission {
+    fn admit(&self, _head: &RequestHead, _peer: std::net::SocketAddr) -> Admission {
         Admission::Body { max_bytes: 8 << 20, account: None }
     }
 

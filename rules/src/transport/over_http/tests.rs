@@ -22,7 +22,7 @@ struct Receiver {
 }
 
 impl Service for Receiver {
-    fn admit(&self, _head: &RequestHead) -> Admission {
+    fn admit(&self, _head: &RequestHead, _peer: std::net::SocketAddr) -> Admission {
         Admission::Body { max_bytes: 1 << 20, account: None }
     }
 

@@ -3,6 +3,7 @@
 
 pub(super) mod errors;
 mod lanes;
+mod refusals;
 mod tenant;
 
 use std::sync::Arc;

@@ -17,9 +17,10 @@ use super::Ingest;
 use super::batches::{EntryCursor, PushKind, PushedStream};
 use super::entries::EntryCheck;
 use super::rate_limit::Rate;
+use super::refusals::Pieces;
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
-use crate::metrics::Amount;
+use crate::metrics::{Amount, Reason};
 
 /// Refused entries that an answer lists per stream.
 const ENTRIES_LISTED_MAX: usize = 10;
@@ -45,10 +46,8 @@ pub(super) struct LimitCheck {
     too_fast: Vec<RateLimited>,
     /// Streams that are one too many.
     too_many: Vec<Rc<CachedStream>>,
-    /// Entries of streams over the limit on active streams.
-    pub(super) too_many_streams: Amount,
-    /// Entries of streams over their rate limit.
-    pub(super) too_fast_streams: Amount,
+    /// The entries of these streams.
+    pub(super) pieces: Pieces,
 }
 
 impl LimitCheck {
@@ -148,7 +147,10 @@ impl<R: Runtime> Ingest<R> {
             });
             if is_one_too_many {
                 limit_check.refused.push(place);
-                limit_check.too_many_streams.add(total, bytes);
+                let (amount, reason) = (Amount { entries: total, bytes }, Reason::StreamLimit);
+                let text = "the tenant has as many active streams as it may have";
+                let labels = Some(&resolved.labels);
+                limit_check.pieces.add(amount, reason, labels, text, (None, None));
                 limit_check.too_many.push(Rc::clone(resolved));
                 continue;
             }
@@ -156,7 +158,11 @@ impl<R: Runtime> Ingest<R> {
                 && let Err(wait) = self.rates.streams.take(stream_hash, bytes, rate, now)
             {
                 limit_check.refused.push(place);
-                limit_check.too_fast_streams.add(total, bytes);
+                let (amount, reason) =
+                    (Amount { entries: total, bytes }, Reason::PerStreamRateLimit);
+                let text = "the stream is over its rate limit";
+                let labels = Some(&resolved.labels);
+                limit_check.pieces.add(amount, reason, labels, text, (None, None));
                 limit_check.too_fast.push(RateLimited {
                     labels: Rc::clone(resolved),
                     entries: first_entries(stream, resolved, &mut check),

@@ -21,10 +21,11 @@ use super::Ingest;
 use super::admission::LimitCheck;
 use super::entries::{EntryCheck, entry_max_bytes};
 use super::outcome::Stored;
-use super::refusals::Refusals;
+use super::refusals::{Pieces, Refusal, Refusals};
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
 use crate::metrics::{Amount, LineCounts, PushFormat, Reason};
+use crate::refusals::Sender;
 
 /// A batch goes out when it has this many bytes, so that a huge push keeps neither
 /// memory nor a core to itself.
@@ -92,8 +93,8 @@ pub(super) struct PushKind<'r> {
     pub(super) bytes: u64,
     /// Whether old entries are welcome.
     pub(super) is_backfill: bool,
-    /// The client's name for itself, for the metrics.
-    pub(super) user_agent: &'r str,
+    /// Who sends it.
+    pub(super) sender: Sender<'r>,
     /// The protocol, for the metrics.
     pub(super) format: PushFormat,
 }
@@ -102,6 +103,8 @@ pub(super) struct PushKind<'r> {
 pub(super) enum Ingested<'r> {
     /// Nothing of it is stored, and this is the answer.
     Answered(Response),
+    /// Nothing of it is stored, and this is the error. It has been noted.
+    Refused(ApiError),
     /// The answer depends on the shards.
     Sent(Box<SentPush<'r>>),
 }
@@ -172,17 +175,21 @@ impl<R: Runtime> Ingest<R> {
         limits: &Limits,
         streams: Vec<(S, Rc<CachedStream>)>,
         kind: PushKind<'r>,
-    ) -> Result<Ingested<'r>, ApiError> {
+    ) -> Ingested<'r> {
         if is_blocked(limits, self.core.runtime.unix_nanos()) {
-            return self.refuse_blocked(tenant, limits, &streams).map(Ingested::Answered);
+            return match self.refuse_blocked(tenant, limits, &streams, kind) {
+                Ok(response) => Ingested::Answered(response),
+                Err(error) => Ingested::Refused(error),
+            };
         }
-        let counters = self.core.counters().pushes.of(tenant);
         let limit_check = match self.check_rate_limits(tenant, limits, &streams, kind) {
             Ok(limit_check) => limit_check,
             Err(error) => {
                 let amount = Amount { entries: kind.entries, bytes: kind.bytes };
-                counters.discarded(Reason::RateLimited, amount);
-                return Err(error);
+                let mut pieces = Pieces::default();
+                pieces.add(amount, Reason::RateLimited, None, &error.message, (None, None));
+                self.note_pieces(tenant, kind.sender, &pieces);
+                return Ingested::Refused(error);
             }
         };
         let now_ns = self.core.runtime.unix_nanos();
@@ -191,7 +198,7 @@ impl<R: Runtime> Ingest<R> {
         sent_entries.shortened = check.shortened;
         sent_entries.merged = check.merged;
         let sent = SentPush { kind, now_ns, sent_entries, limit_check };
-        Ok(Ingested::Sent(Box::new(sent)))
+        Ingested::Sent(Box::new(sent))
     }
 
     pub(super) fn entry_max_bytes(&self) -> usize {
@@ -204,21 +211,25 @@ impl<R: Runtime> Ingest<R> {
         tenant: &TenantId,
         limits: &Limits,
         streams: &[(S, Rc<CachedStream>)],
+        kind: PushKind<'_>,
     ) -> Result<Response, ApiError> {
         let mut refusals = Refusals::default();
         let mut blocked = Amount::default();
         for (stream, resolved) in streams {
             let amount = amount_of(stream);
             match resolved.refusal.as_ref().filter(|_| amount.entries > 0) {
-                Some(refusal) => refusals.add(amount, refusal.reason, refusal.text.clone()),
+                Some(refusal) => {
+                    refusals.add(amount, &resolved.labels, Refusal::clone(refusal));
+                }
                 None => blocked.add(amount.entries, amount.bytes),
             }
         }
-        let counters = self.core.counters().pushes.of(tenant);
-        for &(reason, amount) in &refusals.discarded {
-            counters.discarded(reason, amount);
+        if blocked.entries > 0 {
+            let until = (None, limits.block_ingestion_until_ns);
+            let text = "ingestion is blocked";
+            refusals.pieces.add(blocked, Reason::BlockedIngestion, None, text, until);
         }
-        counters.discarded(Reason::BlockedIngestion, blocked);
+        self.note_pieces(tenant, kind.sender, &refusals.pieces);
         if let Some(error) = refusals.into_error() {
             return Err(error);
         }
@@ -254,7 +265,8 @@ impl<R: Runtime> Ingest<R> {
             if let Some(refusal) = &resolved.refusal {
                 let amount = amount_of(stream);
                 if amount.entries > 0 {
-                    sent_entries.refusals.add(amount, refusal.reason, refusal.text.clone());
+                    let refusal = Refusal::clone(refusal);
+                    sent_entries.refusals.add(amount, &resolved.labels, refusal);
                 }
                 continue;
             }
@@ -276,7 +288,8 @@ impl<R: Runtime> Ingest<R> {
                     Ok(entry) => entry,
                     Err(BadEntry { len_bytes, text }) => {
                         let amount = Amount { entries: 1, bytes: len_bytes };
-                        sent_entries.refusals.add(amount, Reason::InvalidLabels, text);
+                        let refusal = Refusal::new(Reason::InvalidLabels, text);
+                        sent_entries.refusals.add(amount, &resolved.labels, refusal);
                         next = entries.next_entry();
                         continue;
                     }
@@ -293,7 +306,7 @@ impl<R: Runtime> Ingest<R> {
                         good.write(&mut target.builder);
                     }
                     Err(refusal) => {
-                        sent_entries.refusals.add(amount, refusal.reason, refusal.text);
+                        sent_entries.refusals.add(amount, &resolved.labels, refusal);
                     }
                 }
                 if target.builder.len_bytes() + target.definitions_len >= BATCH_TARGET_BYTES {

@@ -228,7 +228,8 @@ impl<'c> EntryCheck<'c> {
                 rfc3339(time),
                 rfc3339(self.oldest_ns)
             );
-            return Err(Refusal::new(Reason::GreaterThanMaxSampleAge, text));
+            return Err(Refusal::new(Reason::GreaterThanMaxSampleAge, text)
+                .with_times(time, self.oldest_ns));
         }
         let Some(timestamp_ns) = time else {
             // Without one it would be of the oldest time there is.
@@ -240,7 +241,7 @@ impl<'c> EntryCheck<'c> {
         if is_unreachable || self.newest_ns.is_some_and(|newest| timestamp_ns > newest) {
             let text =
                 format!("entry for stream '{}' has timestamp too new: {}", labels(), rfc3339(time));
-            return Err(Refusal::new(Reason::TooFarInFuture, text));
+            return Err(Refusal::new(Reason::TooFarInFuture, text).with_times(time, self.newest_ns));
         }
         Ok(timestamp_ns)
     }

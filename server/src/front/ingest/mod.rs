@@ -17,12 +17,16 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use logsvc_proto::TenantId;
+use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Runtime, Turns};
 
 use super::core::Core;
+use crate::refusals::{Cause, Refused, Sender};
 use active_streams::ActiveStreams;
 use push::PushBuffers;
 use rate_limit::TokenBuckets;
+use refusals::Pieces;
 use stream_cache::StreamCache;
 
 /// Tenants and streams whose rates are known at a time; slow ones need no place.
@@ -77,6 +81,31 @@ impl<R: Runtime> Ingest<R> {
             streams: RefCell::new(streams),
             turns: Turns::default(),
             spare_buffers: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// Notes the error of a push, of which nothing is stored and nothing was noted.
+    fn noted<T>(
+        &self,
+        tenant: Option<&TenantId>,
+        sender: Sender<'_>,
+        outcome: Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        outcome.inspect_err(|error| self.core.note_refused_push(tenant, sender, error))
+    }
+
+    /// Notes refused entries of a push.
+    fn note_pieces(&self, tenant: &TenantId, sender: Sender<'_>, pieces: &Pieces) {
+        for piece in pieces.iter() {
+            self.core.note(&Refused {
+                tenant: Some(tenant),
+                cause: Cause::Entries(piece.reason, piece.amount),
+                sender,
+                stream: piece.stream.as_deref().filter(|labels| !labels.is_empty()),
+                entry_ns: piece.entry_ns,
+                limit_ns: piece.limit_ns,
+                text: &piece.text,
+            });
         }
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use logsvc_http::{Request, RequestHead, Response};
+use logsvc_http::{Request, Response};
 use logsvc_proto::TenantId;
 use logsvc_proto::body::{Decoder, MessageFormat, choose_otlp_decoder};
 use logsvc_proto::error::ApiError;
@@ -33,6 +33,7 @@ use super::push_memory::{PushMemory, trimmed};
 use super::stream_cache::CachedStream;
 use crate::config::{Limits, OtlpRules};
 use crate::metrics::PushFormat;
+use crate::refusals::Sender;
 
 /// The most bytes of a protobuf message for each byte of the JSON text that it is made of.
 const TRANSCODED_FACTOR: u64 = 2;
@@ -42,19 +43,22 @@ type Resolved<'r, 'a> = Vec<(OtlpStream<'r, 'a>, Rc<CachedStream>)>;
 
 impl<R: Runtime> Ingest<R> {
     pub(crate) async fn push_otlp(&self, request: Request) -> Result<Response, ApiError> {
-        let tenant = self.core.tenant(&request.head)?;
-        let Request { head, mut body, .. } = request;
+        let Request { head, mut body, peer, .. } = request;
+        let sender = Sender { peer, user_agent: user_agent(&head), route: "otlp_v1_logs" };
+        let tenant = self.noted(None, sender, self.core.tenant(&head))?;
         let mut headroom = body.take_headroom();
         let (body, held_bytes) = trimmed(body);
         let header = |name| head.headers.get(name).map(HeaderValue::as_bytes);
-        let decoder = choose_otlp_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING))?;
-        let (ingested, _more_reserved) = self
+        let decoder = choose_otlp_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING));
+        let decoder = self.noted(Some(&tenant), sender, decoder.map_err(ApiError::from))?;
+        let ingested = self
             .with_buffers(async |buffers| {
                 let memory =
                     PushMemory::new(&self.core.budgets().bodies, held_bytes, headroom.take())?;
-                self.push_otlp_decoded(&tenant, &head, decoder, &body, memory, buffers).await
+                self.push_otlp_decoded(&tenant, sender, decoder, &body, memory, buffers).await
             })
-            .await?;
+            .await;
+        let (ingested, _more_reserved) = self.noted(Some(&tenant), sender, ingested)?;
         let _reserved = body.into_reservation();
         match self.outcome(&tenant, ingested).await? {
             PushOutcome::Answered(response) => Ok(response),
@@ -69,7 +73,7 @@ impl<R: Runtime> Ingest<R> {
     async fn push_otlp_decoded<'r>(
         &self,
         tenant: &TenantId,
-        head: &'r RequestHead,
+        sender: Sender<'r>,
         decoder: Decoder,
         body: &[u8],
         mut memory: PushMemory,
@@ -102,10 +106,10 @@ impl<R: Runtime> Ingest<R> {
             entries: logs.record_count(),
             bytes: logs.text_len_bytes(),
             is_backfill: false,
-            user_agent: user_agent(head),
+            sender,
             format: PushFormat::Otlp,
         };
-        let ingested = self.ingest(tenant, &limits, streams, kind).await?;
+        let ingested = self.ingest(tenant, &limits, streams, kind).await;
         Ok((ingested, memory.into_reservation()))
     }
 

@@ -4,7 +4,8 @@
 //! refusal of the others: first a limit on rates or on the number of streams, then refusals by
 //! shards, then limits of single streams and entries, and last blocked ingestion. Success means
 //! that every entry is committed. An error that asks for another attempt says so if some entries
-//! were stored: it is given once no batch of the push is on its way.
+//! were stored: it is given once no batch of the push is on its way. Every refusal has been noted
+//! when the outcome is there.
 
 use http::StatusCode;
 use logsvc_http::Response;
@@ -55,13 +56,14 @@ impl<R: Runtime> Ingest<R> {
     ) -> Result<PushOutcome, ApiError> {
         let SentPush { kind, now_ns, sent_entries, limit_check } = match push {
             Ingested::Answered(response) => return Ok(PushOutcome::Answered(response)),
+            Ingested::Refused(error) => return Err(error),
             Ingested::Sent(sent) => *sent,
         };
         let counters = self.core.counters().pushes.of(tenant);
         let SentEntries {
             sent,
             mut stored,
-            refusals,
+            mut refusals,
             good,
             metadata_bytes,
             newest_ns,
@@ -76,16 +78,11 @@ impl<R: Runtime> Ingest<R> {
         add(&self.core.counters().stored_pushes, 1);
         if let Some(newest_ns) = newest_ns {
             let lag_ms = u64::try_from(now_ns.saturating_sub(newest_ns)).unwrap_or(0) / 1_000_000;
-            self.core.counters().lags.add(tenant, kind.user_agent, kind.format, lag_ms);
+            self.core.counters().lags.add(tenant, kind.sender.user_agent, kind.format, lag_ms);
         }
         self.core.counters().line_lengths.add(&lengths);
         counters.mutated(Mutation::LineTooLong, sent_entries.shortened);
         counters.mutated(Mutation::MetadataNamesMerged, sent_entries.merged);
-        for &(reason, amount) in &refusals.discarded {
-            counters.discarded(reason, amount);
-        }
-        counters.discarded(Reason::StreamLimit, limit_check.too_many_streams);
-        counters.discarded(Reason::PerStreamRateLimit, limit_check.too_fast_streams);
         // A shard counts entries that it takes or refuses: their bytes are estimated by the average
         // entry of the push.
         let share = |bytes: u64, entries: u64| {
@@ -93,12 +90,27 @@ impl<R: Runtime> Ingest<R> {
             u64::try_from(bytes).unwrap_or(u64::MAX)
         };
         let amount = |entries| Amount { entries, bytes: share(good.bytes, entries) };
-        counters.discarded(Reason::StreamLimit, amount(stored.refused_streams.entries));
-        let too_late: u64 = stored.too_far_behind.iter().map(|stream| stream.refused).sum();
-        counters.discarded(Reason::TooFarBehind, amount(too_late));
+        let invalid = refusals.pieces.entries();
+        if stored.refused_streams.entries > 0 {
+            let amount = amount(stored.refused_streams.entries);
+            let text = "there is no memory for more streams";
+            refusals.pieces.add(amount, Reason::StreamLimit, None, text, (None, None));
+        }
+        let mut too_late = 0;
+        for TooFarBehind { labels, entries, refused, .. } in &stored.too_far_behind {
+            too_late += refused;
+            let times = entries.first().map(|&(entry_ns, oldest_ns)| (entry_ns, oldest_ns)).unzip();
+            let text = "the entries are too far behind the newest of their stream";
+            let (amount, reason) = (amount(*refused), Reason::TooFarBehind);
+            refusals.pieces.add(amount, reason, Some(labels), text, times);
+        }
+        self.note_pieces(tenant, kind.sender, &limit_check.pieces);
+        self.note_pieces(tenant, kind.sender, &refusals.pieces);
         counters.received(amount(stored.accepted), share(metadata_bytes, stored.accepted));
         if let Some(error) = stored.failure {
-            return Err(telling_what_is_stored(error, stored.accepted, kind.entries));
+            let error = telling_what_is_stored(error, stored.accepted, kind.entries);
+            self.core.note_refused_push(Some(tenant), kind.sender, &error);
+            return Err(error);
         }
         // A client sends a push again after a 429 and gives up after a 400; entries that are stored
         // already are dropped as duplicates.
@@ -108,7 +120,6 @@ impl<R: Runtime> Ingest<R> {
         if stored.refused_streams.streams > 0 {
             return Err(stored.refused_streams.error());
         }
-        let invalid: u64 = refusals.discarded.iter().map(|(_, amount)| amount.entries).sum();
         let late = (!stored.too_far_behind.is_empty())
             .then(|| too_far_behind(tenant.as_str(), &stored.too_far_behind));
         match late.or_else(|| refusals.into_error()) {

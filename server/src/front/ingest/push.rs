@@ -9,7 +9,7 @@ use http::StatusCode;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use logsvc_http::{Request, RequestHead, Response};
 use logsvc_proto::TenantId;
-use logsvc_proto::body::{BodyBuffers, MessageFormat, choose_decoder};
+use logsvc_proto::body::{BodyBuffers, Compression, MessageFormat, choose_decoder};
 use logsvc_proto::error::ApiError;
 use logsvc_proto::push::json::Dialect;
 use logsvc_proto::push::{EntryList, Push, StreamRef};
@@ -21,6 +21,7 @@ use super::outcome::PushOutcome;
 use super::push_memory::{PushMemory, trimmed};
 use super::stream_cache::CachedStream;
 use crate::metrics::PushFormat;
+use crate::refusals::Sender;
 
 /// Buffers of pushes that are larger than this are not kept.
 pub(super) const KEPT_BUFFER_MAX_BYTES: usize = 4 << 20;
@@ -50,17 +51,21 @@ impl<R: Runtime> Ingest<R> {
         request: Request,
         dialect: Dialect,
     ) -> Result<Response, ApiError> {
-        let tenant = self.core.tenant(&request.head).map_err(ApiError::with_newline)?;
-        let Request { head, mut body, .. } = request;
+        let Request { head, mut body, peer, .. } = request;
+        let sender = Sender { peer, user_agent: user_agent(&head), route: route_of(dialect) };
+        let tenant = self.core.tenant(&head).map_err(ApiError::with_newline);
+        let tenant = self.noted(None, sender, tenant)?;
         let mut headroom = body.take_headroom();
         let (body, held_bytes) = trimmed(body);
         let ingested = self
             .with_buffers(async |buffers| {
                 let memory =
                     PushMemory::new(&self.core.budgets().bodies, held_bytes, headroom.take())?;
-                self.push_decoded(&tenant, &head, &body, dialect, memory, buffers).await
+                let arrived = Arrived { head: &head, body: &body, sender };
+                self.push_decoded(&tenant, arrived, dialect, memory, buffers).await
             })
             .await;
+        let ingested = self.noted(Some(&tenant), sender, ingested.map_err(ApiError::with_newline));
         // The next push finds this memory in the caches of the CPU. From here on its reservation
         // stands for the batches.
         let _reserved = body.into_reservation();
@@ -100,17 +105,24 @@ impl<R: Runtime> Ingest<R> {
     async fn push_decoded<'r>(
         &self,
         tenant: &TenantId,
-        head: &'r RequestHead,
-        body: &[u8],
+        Arrived { head, body, sender }: Arrived<'r, '_>,
         dialect: Dialect,
         mut memory: PushMemory,
         buffers: &mut PushBuffers,
     ) -> Result<(Ingested<'r>, Reservation), ApiError> {
         let header = |name| head.headers.get(name).map(HeaderValue::as_bytes);
         let backfill_shard = backfill_shard(head)?;
-        let decoder = choose_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING))?;
+        let decoder = choose_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING))
+            .map_err(|error| misread_json(error.into(), body))?;
         let PushBuffers { body: body_buffers, entries } = buffers;
-        let message = self.decompress(decoder, body, &mut memory, body_buffers).await?;
+        let message = match self.decompress(decoder, body, &mut memory, body_buffers).await {
+            Ok(message) => message,
+            Err(error) if decoder.format == MessageFormat::Json => return Err(error),
+            Err(error) if decoder.compression == Compression::None => {
+                return Err(misread_json(error, body));
+            }
+            Err(error) => return Err(misread_json(error, &body_buffers.unwrapped)),
+        };
         let push = match decoder.format {
             MessageFormat::SnappyProtobuf | MessageFormat::Protobuf => {
                 Push::protobuf_listed(message, entries)?
@@ -139,10 +151,10 @@ impl<R: Runtime> Ingest<R> {
             entries: totals.entries,
             bytes,
             is_backfill,
-            user_agent: user_agent(head),
+            sender,
             format: PushFormat::Loki,
         };
-        let ingested = self.ingest(tenant, &limits, streams, kind).await?;
+        let ingested = self.ingest(tenant, &limits, streams, kind).await;
         Ok((ingested, memory.into_reservation()))
     }
 
@@ -160,6 +172,33 @@ impl<R: Runtime> Ingest<R> {
         }
         memory.grow(bytes)
     }
+}
+
+/// A push as it came.
+#[derive(Clone, Copy)]
+struct Arrived<'r, 'b> {
+    head: &'r RequestHead,
+    body: &'b [u8],
+    sender: Sender<'r>,
+}
+
+/// The name of the route of pushes in this dialect.
+fn route_of(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::V1 => "loki_api_v1_push",
+        Dialect::Legacy => "api_prom_push",
+    }
+}
+
+/// The error for a body that was not read as JSON, telling what to do if it probably is JSON:
+/// `curl --data` sends it as a form.
+fn misread_json(mut error: ApiError, body: &[u8]) -> ApiError {
+    if error.status == StatusCode::BAD_REQUEST && body.trim_ascii_start().starts_with(b"{") {
+        error.message.push_str(
+            ": the body looks like JSON, which needs the header Content-Type: application/json",
+        );
+    }
+    error
 }
 
 /// The client's name for itself.

@@ -1,7 +1,10 @@
-//! Collects why parts of a push were refused, and says so in one answer.
+//! Collects why parts of a push were refused, says so in one answer, and hands them to the place
+//! that all refusals pass ([`crate::refusals`]).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use logsvc_proto::Labels;
 use logsvc_proto::error::ApiError;
 use logsvc_proto::time::{write_go_time, write_rfc3339};
 use logsvc_shards::messages::TooFarBehind;
@@ -11,19 +14,88 @@ use crate::metrics::{Amount, Reason};
 /// Distinct texts that an answer lists; the rest is counted.
 const TEXTS_MAX: usize = 100;
 
+/// Streams of a push that are told apart in logs and lists; the others are told together.
+const STREAMS_MAX: usize = 10;
+
 /// Why an entry, or all of a stream, is refused.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Refusal {
     /// The reason that it is counted under.
     pub(super) reason: Reason,
     /// The text for the client.
     pub(super) text: String,
+    /// The time of the entry, and the time that it had to keep to, if these are the reason.
+    times_ns: (Option<i64>, Option<i64>),
 }
 
 impl Refusal {
     /// A refusal.
     pub(super) fn new(reason: Reason, text: impl Into<String>) -> Refusal {
-        Refusal { reason, text: text.into() }
+        Refusal { reason, text: text.into(), times_ns: (None, None) }
+    }
+
+    /// A refusal by the time of an entry and a limit to it.
+    pub(super) fn with_times(self, entry_ns: Option<i64>, limit_ns: Option<i64>) -> Refusal {
+        Refusal { times_ns: (entry_ns, limit_ns), ..self }
+    }
+}
+
+/// Refused entries of one stream, or of several, and why.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) reason: Reason,
+    pub(super) amount: Amount,
+    pub(super) stream: Option<Arc<Labels>>,
+    /// Of the first of the entries.
+    pub(super) entry_ns: Option<i64>,
+    pub(super) limit_ns: Option<i64>,
+    pub(super) text: String,
+}
+
+/// What was refused of a push, in a bounded number of pieces.
+#[derive(Debug, Default)]
+pub(super) struct Pieces(Vec<Piece>);
+
+impl Pieces {
+    /// Adds entries.
+    pub(super) fn add(
+        &mut self,
+        amount: Amount,
+        reason: Reason,
+        stream: Option<&Arc<Labels>>,
+        text: &str,
+        (entry_ns, limit_ns): (Option<i64>, Option<i64>),
+    ) {
+        let is_same = |piece: &Piece, stream: Option<&Arc<Labels>>| {
+            let same_stream = match (&piece.stream, stream) {
+                (Some(known), Some(stream)) => Arc::ptr_eq(known, stream),
+                (known, stream) => known.is_none() && stream.is_none(),
+            };
+            piece.reason == reason && same_stream
+        };
+        // Entries come stream by stream, so the last piece is the usual one.
+        let pieces = &mut self.0;
+        let stream = match pieces.iter().rposition(|piece| is_same(piece, stream)) {
+            Some(place) => {
+                return pieces[place].amount.add(amount.entries, amount.bytes);
+            }
+            None => stream.filter(|_| pieces.len() < STREAMS_MAX),
+        };
+        if let Some(place) = pieces.iter().rposition(|piece| is_same(piece, stream)) {
+            return pieces[place].amount.add(amount.entries, amount.bytes);
+        }
+        let (stream, text) = (stream.cloned(), text.to_owned());
+        pieces.push(Piece { reason, amount, stream, entry_ns, limit_ns, text });
+    }
+
+    /// All pieces.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Piece> {
+        self.0.iter()
+    }
+
+    /// How many entries were refused.
+    pub(super) fn entries(&self) -> u64 {
+        self.0.iter().map(|piece| piece.amount.entries).sum()
     }
 }
 
@@ -32,18 +104,16 @@ impl Refusal {
 pub(super) struct Refusals {
     by_text: BTreeMap<String, u64>,
     total: u64,
-    /// Refused entries, for each reason that occurred.
-    pub(super) discarded: Vec<(Reason, Amount)>,
+    /// What was refused.
+    pub(super) pieces: Pieces,
 }
 
 impl Refusals {
-    /// Notes a refusal that concerns these entries.
-    pub(super) fn add(&mut self, amount: Amount, reason: Reason, text: String) {
+    /// Notes a refusal that concerns these entries of a stream.
+    pub(super) fn add(&mut self, amount: Amount, stream: &Arc<Labels>, refusal: Refusal) {
+        let Refusal { reason, text, times_ns } = refusal;
         self.total += 1;
-        match self.discarded.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, sum)) => sum.add(amount.entries, amount.bytes),
-            None => self.discarded.push((reason, amount)),
-        }
+        self.pieces.add(amount, reason, Some(stream), &text, times_ns);
         if let Some(count) = self.by_text.get_mut(&text) {
             *count += 1;
         } else if self.by_text.len() < TEXTS_MAX {

@@ -3,6 +3,7 @@
 pub(super) mod admin;
 pub(super) mod operations;
 pub(super) mod pages;
+mod refusals;
 pub(super) mod shutdown;
 
 use std::rc::Rc;

@@ -32,33 +32,51 @@ const CATEGORIZE_LABELS: &str = "categorize-labels";
 
 impl<R: Runtime> Querier<R> {
     pub(crate) async fn query(&self, request: Request) -> Result<Response, ApiError> {
-        let context = self.query_context(&request)?;
-        let params = params::of(&request)?;
+        let begun = self.core.runtime.now();
+        let answered = self.answer_query(&request).await;
+        self.told("loki_api_v1_query", &request, begun, answered)
+    }
+
+    async fn answer_query(&self, request: &Request) -> Result<(Response, u64), ApiError> {
+        let context = self.query_context(request)?;
+        let params = params::of(request)?;
         let time_ns = params::instant(&params, self.core.runtime.unix_nanos())?;
         let mut query_params = QueryParams::new(QueryTime::Instant { time_ns });
         query_params.limit = params::limit(&params)? as usize;
         query_params.direction = params::direction(&params)?;
         let text = params.get("query").unwrap_or_default();
-        let form = AnswerForm::v1(&request);
+        let form = AnswerForm::v1(request);
         let expr = self.bounded(&context, self.parse_query(text)).await?;
-        self.answer(&context, (text, &expr), query_params, &request, form).await
+        self.answer(&context, (text, &expr), query_params, request, form).await
     }
 
     pub(crate) async fn query_range(&self, request: Request) -> Result<Response, ApiError> {
-        let context = self.query_context(&request)?;
-        let params = params::of(&request)?;
+        let begun = self.core.runtime.now();
+        let answered = self.answer_query_range(&request).await;
+        self.told("loki_api_v1_query_range", &request, begun, answered)
+    }
+
+    async fn answer_query_range(&self, request: &Request) -> Result<(Response, u64), ApiError> {
+        let context = self.query_context(request)?;
+        let params = params::of(request)?;
         let query_params = self.range_params(&params)?;
         let text = params.get("query").unwrap_or_default();
-        let form = AnswerForm::v1(&request);
+        let form = AnswerForm::v1(request);
         let expr = self.bounded(&context, self.parse_query(text)).await?;
-        self.answer(&context, (text, &expr), query_params, &request, form).await
+        self.answer(&context, (text, &expr), query_params, request, form).await
     }
 
     /// `/api/prom/query`: a range query for logs, with a line filter beside the query
     /// and another form of answer.
     pub(crate) async fn legacy_query(&self, request: Request) -> Result<Response, ApiError> {
-        let context = self.query_context(&request)?;
-        let params = params::of(&request)?;
+        let begun = self.core.runtime.now();
+        let answered = self.answer_legacy_query(&request).await;
+        self.told("api_prom_query", &request, begun, answered)
+    }
+
+    async fn answer_legacy_query(&self, request: &Request) -> Result<(Response, u64), ApiError> {
+        let context = self.query_context(request)?;
+        let params = params::of(request)?;
         let query_params = self.range_params(&params)?;
         let text = params.get("query").unwrap_or_default();
         let mut expr = self.bounded(&context, self.parse_query(text)).await?;
@@ -72,7 +90,7 @@ impl<R: Runtime> Querier<R> {
             expr = self.bounded(&context, self.parse_query(&text)).await?;
         }
         let form = AnswerForm::Legacy;
-        self.answer(&context, (text, &expr), query_params, &request, form).await
+        self.answer(&context, (text, &expr), query_params, request, form).await
     }
 
     /// Parses a query that is to be run.
@@ -96,7 +114,8 @@ impl<R: Runtime> Querier<R> {
         Ok(query_params)
     }
 
-    /// Answers a query within the limits of its tenants, and counts it.
+    /// Answers a query within the limits of its tenants, and counts it. The number is the bytes
+    /// that were read for it.
     async fn answer(
         &self,
         context: &QueryContext<'_>,
@@ -104,7 +123,7 @@ impl<R: Runtime> Querier<R> {
         query_params: QueryParams,
         request: &Request,
         form: AnswerForm,
-    ) -> Result<Response, ApiError> {
+    ) -> Result<(Response, u64), ApiError> {
         let begun = self.core.runtime.now();
         let is_range = matches!(query_params.time, QueryTime::Range { .. });
         let answered = self.answer_within_limits(context, query, query_params, request, form).await;
@@ -120,7 +139,7 @@ impl<R: Runtime> Querier<R> {
             duration,
             read_bytes,
         );
-        answered.map(|(response, _)| response)
+        answered
     }
 
     /// The answer, and the bytes that were read for it.

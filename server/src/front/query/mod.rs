@@ -17,6 +17,7 @@ mod request_limits;
 mod results;
 mod rule;
 mod sharing;
+mod tell;
 pub(super) mod tenants;
 mod windows;
 
