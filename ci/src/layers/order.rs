@@ -242,7 +242,7 @@ pub(super) const ORDERS: &[Order] = &[
         module: "front",
         floors: &[
             "core cross_site",
-            "ingest query telling",
+            "access ingest query",
             "delete explore operate rules tail",
             "routes+self",
         ],

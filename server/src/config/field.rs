@@ -33,6 +33,8 @@ pub(crate) enum Field<'c> {
     Bytes(&'c mut u64),
     /// A duration in ns.
     Nanos(&'c mut i64),
+    /// A duration that may be below 0, in ns.
+    SignedNanos(&'c mut i64),
     /// A duration.
     Duration(&'c mut Duration),
     /// The address part.
@@ -101,6 +103,12 @@ impl Field<'_> {
             }
             Field::Bytes(field) => *field = parse_bytes(text)?,
             Field::Nanos(field) => *field = parse_duration_ns(text)?,
+            Field::SignedNanos(field) => {
+                *field = match text.strip_prefix('-') {
+                    Some(amount) => -parse_duration_ns(amount)?,
+                    None => parse_duration_ns(text)?,
+                };
+            }
             Field::Duration(field) => *field = parse_duration(text)?,
             Field::Address(field) => field.set_ip(parse_address(text)?),
             Field::Port(field) => field.set_port(parse_count(text)?),
@@ -137,6 +145,10 @@ impl Field<'_> {
             Field::MemoryBytes(field) => format_byte_size(**field as u64),
             Field::Bytes(field) => format_byte_size(**field),
             Field::Nanos(field) => format_model_duration(**field),
+            Field::SignedNanos(field) if **field < 0 => {
+                format!("-{}", format_model_duration(field.saturating_neg()))
+            }
+            Field::SignedNanos(field) => format_model_duration(**field),
             Field::Duration(field) => print_duration(**field),
             Field::Address(field) => field.ip().to_string(),
             Field::Port(field) => field.port().to_string(),
@@ -165,7 +177,7 @@ impl Field<'_> {
             Field::Bool(_) | Field::Allowed(_) => "true|false",
             Field::Count(_) | Field::SmallCount(_) => "count",
             Field::MemoryBytes(_) | Field::Bytes(_) => "size",
-            Field::Nanos(_) | Field::Duration(_) => "duration",
+            Field::Nanos(_) | Field::SignedNanos(_) | Field::Duration(_) => "duration",
             Field::Address(_) => "address",
             Field::Port(_) => "port",
             Field::Folder(_) => "folder",

@@ -259,7 +259,7 @@ const NODE: &[Setting] = settings! {
         |c| Bytes(&mut c.form_body_max_bytes),
         "Longest body of any other request.";
     "frontend.log_queries_longer_than", "frontend.log-queries-longer-than",
-        |c| Nanos(&mut c.request_log.queries_longer_than_ns),
+        |c| SignedNanos(&mut c.request_log.queries_longer_than_ns),
         "The server logs queries that take longer than this, at most 30 a minute for each tenant. \
          0 means none, less than 0 all. Queries that fail are logged in any case.";
     "frontend.query_stats_enabled", "frontend.query-stats-enabled",

@@ -4,6 +4,7 @@
 //! nothing here holds a borrow across a wait. Failures are an [`ApiError`], whose text and status
 //! go to the client.
 
+mod access;
 mod core;
 mod cross_site;
 mod delete;
@@ -14,7 +15,6 @@ mod query;
 mod routes;
 mod rules;
 mod tail;
-mod telling;
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -33,6 +33,7 @@ use logsvc_runtime::{Latch, Runtime};
 
 use crate::metrics::Metric;
 use crate::node::NodeState;
+use access::Access;
 use core::Core;
 pub(crate) use core::Lanes;
 use core::errors::error_response;
@@ -47,7 +48,6 @@ pub(crate) use routes::METRIC_NAMES;
 use routes::{Class, Route};
 use rules::Ruling;
 use tail::{TailCounts, Tails};
-use telling::Access;
 
 /// State that the rooms of all cores share. Cheap to clone.
 #[derive(Clone)]

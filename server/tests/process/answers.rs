@@ -15,6 +15,7 @@ mod parquet;
 mod protocol;
 mod pushes;
 mod queries;
+mod refusals;
 mod refused_pushes;
 mod results;
 mod shutdown;

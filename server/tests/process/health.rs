@@ -52,6 +52,7 @@ fn tells_the_manager(socket: &UnixDatagram, name: &str) {
 
 #[test]
 fn a_service_manager_hears_how_the_server_does() {
+    // Not the data folder: a server refuses one with files of others.
     let folder = DataDir::new();
     let path = folder.path().join("notify");
     let socket = UnixDatagram::bind(&path).expect("a socket");

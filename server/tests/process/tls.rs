@@ -250,7 +250,10 @@ fn certificates_of_clients_are_checked() {
     }
     exchange(&mut good, &get("/ready")).expect("an answer").expect(200);
     drop(good);
-    server.stop();
+    let log = server.stop();
+    let told = log.lines().filter(|line| line.contains("turned a client away")).count();
+    assert_eq!(told, 1, "{log}");
+    assert!(log.contains("\"reason\":\"tls_failed\""), "{log}");
 }
 
 /// Starts a server that must not come up; returns its log.

@@ -9,7 +9,7 @@ use http::StatusCode;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use logsvc_http::{Request, RequestHead, Response};
 use logsvc_proto::TenantId;
-use logsvc_proto::body::{BodyBuffers, Compression, MessageFormat, choose_decoder};
+use logsvc_proto::body::{BodyBuffers, BodyError, Compression, MessageFormat, choose_decoder};
 use logsvc_proto::error::ApiError;
 use logsvc_proto::push::json::Dialect;
 use logsvc_proto::push::{EntryList, Push, StreamRef};
@@ -112,8 +112,13 @@ impl<R: Runtime> Ingest<R> {
     ) -> Result<(Ingested<'r>, Reservation), ApiError> {
         let header = |name| head.headers.get(name).map(HeaderValue::as_bytes);
         let backfill_shard = backfill_shard(head)?;
-        let decoder = choose_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING))
-            .map_err(|error| misread_json(error.into(), body))?;
+        let decoder =
+            choose_decoder(header(CONTENT_TYPE), header(CONTENT_ENCODING)).map_err(|error| {
+                match error {
+                    BodyError::MediaType(_) => misread_json(error.into(), body),
+                    error => error.into(),
+                }
+            })?;
         let PushBuffers { body: body_buffers, entries } = buffers;
         let message = match self.decompress(decoder, body, &mut memory, body_buffers).await {
             Ok(message) => message,

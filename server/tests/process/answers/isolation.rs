@@ -12,7 +12,7 @@ const SELECTOR: &str = r#"{markerlabel="marker-app"}"#;
 type Read = (&'static str, &'static [(&'static str, &'static str)], &'static str);
 
 /// Everything that reads data.
-const READS: [Read; 23] = [
+const READS: [Read; 24] = [
     ("/loki/api/v1/query_range", &[("query", SELECTOR)], "marker-line"),
     (
         "/loki/api/v1/query",
@@ -38,6 +38,7 @@ const READS: [Read; 23] = [
     ("/config/tenant/v1/limits", &[], "max_line_size"),
     ("/loki/api/v1/drilldown-limits", &[], "limits"),
     ("/loki/api/v1/format_query", &[("query", SELECTOR)], "marker-app"),
+    ("/loki/api/v1/refusals", &[], "marker-app"),
     ("/loki/api/v1/tail", &[("query", SELECTOR)], "marker-line"),
     ("/api/prom/tail", &[("query", SELECTOR)], "marker-line"),
 ];
@@ -90,6 +91,9 @@ fn no_endpoint_shows_what_belongs_to_another_tenant() {
     let body = body::json(&[stream(&[("markerlabel", "marker-app")], entries.collect())]);
     let headers = [("Content-Type", "application/json"), OWNER];
     client.request("POST", "/loki/api/v1/push", &headers, Some(body.as_bytes())).expect(204);
+    let late = [stream(&[("markerlabel", "marker-app")], vec![entry(1, "of 1970")])];
+    let refused = body::json(&late);
+    client.request("POST", "/loki/api/v1/push", &headers, Some(refused.as_bytes())).expect(400);
     for is_sealed in [false, true] {
         for (path, params, proof) in READS {
             if path.ends_with("/tail") {

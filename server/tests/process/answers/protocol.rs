@@ -172,7 +172,7 @@ fn the_server_tells_about_itself() {
     assert!(content_type.starts_with("application/openmetrics-text; version=1.0.0"));
     assert!(open.text().ends_with("\n# EOF\n"), "{}", open.text());
     for line in [
-        r#"loki_build_info{version="0.1.0",revision="0.1.0",branch="main",driver="monoio/epoll"} 1"#,
+        r#"loki_build_info{version="0.1.0",revision="development",branch="main",driver="monoio/epoll"} 1"#,
         r#"loki_distributor_lines_received_total{tenant="fake"} 2"#,
         r#"loki_distributor_bytes_received_total{tenant="fake"} 7"#,
         r#"loki_ingester_memory_streams{tenant="fake"} 1"#,

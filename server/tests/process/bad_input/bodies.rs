@@ -178,9 +178,11 @@ fn encodings_that_are_not_known_are_named() {
         assert_eq!(answer, format!("Content-Encoding \"{encoding}\" not supported\n"));
     }
     assert_eq!(refused(&[json, ("Content-Encoding", "gzip")]), "gzip: invalid header\n");
-    assert_eq!(refused(&[]), "mime: no media type\n");
-    assert_eq!(refused(&[("Content-Type", ";;")]), "mime: no media type\n");
-    assert_eq!(refused(&[("Content-Type", "text/plain")]), "snappy: corrupt input\n");
+    let hint = "the body looks like JSON, which needs the header Content-Type: application/json\n";
+    assert_eq!(refused(&[]), format!("mime: no media type: {hint}"));
+    assert_eq!(refused(&[("Content-Type", ";;")]), format!("mime: no media type: {hint}"));
+    let plain = refused(&[("Content-Type", "text/plain")]);
+    assert_eq!(plain, format!("snappy: corrupt input: {hint}"));
     victim.survives();
 }
 

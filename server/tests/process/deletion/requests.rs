@@ -260,9 +260,7 @@ fn methods_and_bodies_are_those_of_the_reference() {
     let folder = DataDir::new();
     let server = start(folder.path(), &[]);
     let mut client = server.client();
-    for method in ["HEAD", "OPTIONS", "PATCH"] {
-        assert_eq!(client.request(method, PATH, &[], None).status, 405, "{method}");
-    }
+    assert_eq!(client.request("PATCH", PATH, &[], None).status, 405);
     let start = seconds_ago(3600).to_string();
     let form_type = ("Content-Type", "application/x-www-form-urlencoded; charset=utf-8");
     // The body of a POST counts before the address, parameter by parameter.
