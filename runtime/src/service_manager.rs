@@ -1,13 +1,16 @@
 //! The service manager that has started the process, such as systemd: the messages of
 //! `sd_notify(3)`, the watchdog, and a listening socket that it hands over.
 //!
-//! Guarantees: without a service manager nothing happens. A manager that does not answer costs a
+//! Guarantees: without a service manager nothing happens. A manager that does not read costs a
 //! log line, never the service. What can go wrong: a socket is handed over that is no TCP listener,
 //! or more than one ([`take_listener`]).
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr as SocketAddrUnix, UnixDatagram};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -80,11 +83,25 @@ impl ServiceManager {
 
     fn send(&self, states: &[NotifyState<'_>]) {
         if self.is_there
-            && let Err(error) = sd_notify::notify(states)
+            && let Err(error) = notify(states)
         {
             tracing::warn!(%error, "the service manager cannot be told anything");
         }
     }
+}
+
+/// Sends one message, and never waits: a manager that does not read loses it.
+fn notify(states: &[NotifyState<'_>]) -> io::Result<()> {
+    let name = std::env::var_os("NOTIFY_SOCKET").unwrap_or_default();
+    let address = match name.as_bytes() {
+        // A name without a file.
+        [b'@', name @ ..] => SocketAddrUnix::from_abstract_name(name)?,
+        _ => SocketAddrUnix::from_pathname(&name)?,
+    };
+    let text: String = states.iter().map(|state| format!("{state}\n")).collect();
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.send_to_addr(text.as_bytes(), &address).map(drop)
 }
 
 /// Takes the listener that the service manager has opened for this process (`LISTEN_FDS` and

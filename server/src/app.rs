@@ -325,7 +325,7 @@ async fn claim_folder<R: Runtime>(runtime: &R, boot: &Boot) -> Option<Node<R>> {
                 Ok(is_set) => boot.node.prepared.store(is_set, Ordering::Release),
                 Err(error) => boot.node.fail(format!("cannot read the data folder: {error}")),
             }
-            boot.node.replay.get_or_init(|| Arc::clone(&node.plan.progress));
+            boot.node.replay.progress.get_or_init(|| Arc::clone(&node.plan.progress));
             (Some(node.plan.clone()), Some(node))
         }
         Err(error) => {
@@ -401,7 +401,9 @@ async fn start_shard<R: Runtime>(
                 );
             }
             let took_us = runtime.now().since(begun).as_micros();
-            node.replay_us.fetch_max(u64::try_from(took_us).unwrap_or(u64::MAX), Ordering::AcqRel);
+            node.replay
+                .slowest_us
+                .fetch_max(u64::try_from(took_us).unwrap_or(u64::MAX), Ordering::AcqRel);
             node.services.set(core, Component::Ingester, State::Running);
             true
         }

@@ -191,6 +191,22 @@ fn refusals_max_bytes(memory_max_bytes: u64) -> usize {
     (memory_max_bytes / 256).clamp(256 << 10, 4 << 20) as usize
 }
 
+/// The replay of the logs at the start.
+#[derive(Debug, Default)]
+pub(crate) struct Replay {
+    /// How far it is, once the data folder has been looked at.
+    pub(crate) progress: OnceLock<Arc<ReplayProgress>>,
+    /// How long the slowest shard took, in us.
+    pub(crate) slowest_us: AtomicU64,
+}
+
+impl Replay {
+    /// How much of the logs has been replayed, 0 to 100.
+    pub(crate) fn percent(&self) -> u64 {
+        self.progress.get().map_or(0, |progress| progress.percent())
+    }
+}
+
 /// See the module.
 pub(crate) struct NodeState {
     /// Settings.
@@ -219,8 +235,8 @@ pub(crate) struct NodeState {
     pub(crate) deletions: NodeDeletions,
     /// Passed when every shard has replayed its log.
     pub(crate) recovered: Barrier,
-    /// How long the slowest of them took, in us.
-    pub(crate) replay_us: AtomicU64,
+    /// How the replay goes.
+    pub(crate) replay: Replay,
     /// Whether stopping writes memory to segments, whatever the settings say.
     pub(crate) prepared: AtomicBool,
     /// Whether pushes can be stored.
@@ -229,8 +245,6 @@ pub(crate) struct NodeState {
     pub(crate) beats: Box<[AtomicU64]>,
     /// Where the process runs, and what it was started with.
     pub(crate) surroundings: Surroundings,
-    /// How far the replay is, once the data folder has been looked at.
-    pub(crate) replay: OnceLock<Arc<ReplayProgress>>,
     address: OnceLock<SocketAddr>,
     failure: OnceLock<String>,
 }
@@ -257,12 +271,11 @@ impl NodeState {
             changes: NodeChanges::new(cores),
             deletions: NodeDeletions::default(),
             recovered: Barrier::new(cores),
-            replay_us: AtomicU64::new(0),
+            replay: Replay::default(),
             prepared: AtomicBool::new(false),
             intake: IntakeHealth::new(cores),
             beats: (0..cores).map(|_| AtomicU64::new(0)).collect(),
             surroundings,
-            replay: OnceLock::new(),
             address: OnceLock::new(),
             failure: OnceLock::new(),
             config,
@@ -270,11 +283,6 @@ impl NodeState {
             connections,
             stop,
         }
-    }
-
-    /// How much of the log has been replayed, 0 to 100.
-    pub(crate) fn replay_percent(&self) -> u64 {
-        self.replay.get().map_or(0, |progress| progress.percent())
     }
 
     /// Why the node did not come up or did not end well, if so.

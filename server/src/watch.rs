@@ -42,7 +42,7 @@ async fn tell_of_replay<R: Runtime>(runtime: &R, node: &NodeState) {
     }
     loop {
         manager
-            .starting(&format!("replaying the log: {} %", node.replay_percent()), REPLAY_PATIENCE);
+            .starting(&format!("replaying the log: {} %", node.replay.percent()), REPLAY_PATIENCE);
         // The watchdog of systemd begins with the start of the process.
         manager.alive();
         let sleep = std::pin::pin!(runtime.sleep_until(runtime.now().after(REPLAY_INTERVAL)));

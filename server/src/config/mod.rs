@@ -305,7 +305,9 @@ impl Config {
     pub(crate) fn parse_limits(&self, texts: &[String]) -> Result<RuntimeFiles, Vec<String>> {
         let files = RuntimeFiles::parse(texts, &self.limits)?;
         let mut errors = Vec::new();
-        self.ruler.check_files(&files.limits, &mut errors);
+        let own = files.limits.own().map(|(_, limits)| limits);
+        let all = std::iter::once(files.limits.others()).chain(own);
+        self.ruler.check_files(all.map(|limits| &limits.ruler), &mut errors);
         if errors.is_empty() { Ok(files) } else { Err(errors) }
     }
 

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use logsvc_rules::config::ClientTls;
 
-use super::RulerSettings;
-use crate::config::LimitsOfTenants;
+use super::{RulerLimits, RulerSettings};
 
 /// Stores of the reference that are elsewhere.
 const OBJECT_STORES: [&str; 10] =
@@ -81,18 +80,16 @@ impl RulerSettings {
         }
     }
 
-    /// Appends a text for each file of TLS that cannot be used, of the node or of a tenant.
-    /// Requests read them again.
-    pub(in crate::config) fn check_files(
+    /// Appends a text for each file of TLS that cannot be used, of the node or of a tenant with one
+    /// of these limits. Requests read them again.
+    pub(in crate::config) fn check_files<'a>(
         &self,
-        limits: &LimitsOfTenants,
+        of_tenants: impl Iterator<Item = &'a RulerLimits>,
         errors: &mut Vec<String>,
     ) {
         let mut used: Vec<ClientTls> =
             self.alertmanager.config().into_iter().map(|config| config.http.tls).collect();
-        let own = limits.own().map(|(_, limits)| limits);
-        for limits in std::iter::once(limits.others()).chain(own) {
-            let limits = &limits.ruler;
+        for limits in of_tenants {
             let alertmanager = limits.alertmanager.meaning().iter().map(|own| &own.0.http);
             let receivers = self.remote_write_of(limits).clients;
             for http in alertmanager.chain(receivers.iter().map(|client| &client.http)) {

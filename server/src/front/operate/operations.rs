@@ -50,7 +50,7 @@ impl<R: Runtime> Operator<R> {
         }
         if !self.core.node.recovered.is_complete() {
             let mut error = not_ready();
-            if let Some(progress) = self.core.node.replay.get() {
+            if let Some(progress) = self.core.node.replay.progress.get() {
                 let (done, total) = (progress.done_bytes(), progress.total_bytes());
                 let percent = progress.percent();
                 error.message += &format!(
@@ -181,12 +181,13 @@ impl<R: Runtime> Operator<R> {
             files_sha256,
             started_ns: self.started_ns,
             compacts: self.core.config().compaction_enabled,
-            replay: Duration::from_micros(self.core.node.replay_us.load(Ordering::Acquire)),
+            replay: Duration::from_micros(self.core.node.replay.slowest_us.load(Ordering::Acquire)),
             disk_used,
             replay_bytes: self
                 .core
                 .node
                 .replay
+                .progress
                 .get()
                 .map_or((0, 0), |progress| (progress.done_bytes(), progress.total_bytes())),
         };
