@@ -7,6 +7,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::shown_url::shown_url;
+
 /// A text that no page and no log line shows.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Secret(pub String);
@@ -172,7 +174,7 @@ impl RelabelAction {
 }
 
 /// Where alerts go. Settings of the ruler, or of a tenant (`ruler_alertmanager_config`).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct AlertmanagerConfig {
     /// Addresses, with the path below which `/api/v2/alerts` is. A host may be
     /// `_service._proto.name` if `discovery` is on.
@@ -191,6 +193,23 @@ pub struct AlertmanagerConfig {
     pub alert_relabel_configs: Vec<RelabelConfig>,
 }
 
+/// Addresses without their passwords.
+impl fmt::Debug for AlertmanagerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A text may have several addresses.
+        let shown = |text: &String| text.split(',').map(shown_url).collect::<Vec<_>>().join(",");
+        f.debug_struct("AlertmanagerConfig")
+            .field("urls", &self.urls.iter().map(shown).collect::<Vec<_>>())
+            .field("discovery", &self.discovery)
+            .field("refresh_interval", &self.refresh_interval)
+            .field("queue_capacity", &self.queue_capacity)
+            .field("timeout", &self.timeout)
+            .field("http", &self.http)
+            .field("alert_relabel_configs", &self.alert_relabel_configs)
+            .finish()
+    }
+}
+
 impl Default for AlertmanagerConfig {
     fn default() -> AlertmanagerConfig {
         AlertmanagerConfig {
@@ -206,7 +225,7 @@ impl Default for AlertmanagerConfig {
 }
 
 /// A receiver of remote write.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct RemoteClientConfig {
     /// Its key in the map of clients.
     pub id: String,
@@ -224,6 +243,22 @@ pub struct RemoteClientConfig {
     pub prefers_v2: bool,
     /// The queue.
     pub queue: RemoteQueueConfig,
+}
+
+/// The address without its password.
+impl fmt::Debug for RemoteClientConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteClientConfig")
+            .field("id", &self.id)
+            .field("url", &shown_url(&self.url))
+            .field("name", &self.name)
+            .field("remote_timeout", &self.remote_timeout)
+            .field("http", &self.http)
+            .field("write_relabel_configs", &self.write_relabel_configs)
+            .field("prefers_v2", &self.prefers_v2)
+            .field("queue", &self.queue)
+            .finish()
+    }
 }
 
 impl Default for RemoteClientConfig {
@@ -295,7 +330,7 @@ impl Default for SampleLogConfig {
 }
 
 /// How groups are evaluated.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct EvaluationConfig {
     /// Interval of groups that name none.
     pub evaluation_interval: Duration,
@@ -329,6 +364,24 @@ impl EvaluationConfig {
     }
 }
 
+/// The address of Grafana without its password.
+impl fmt::Debug for EvaluationConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EvaluationConfig")
+            .field("evaluation_interval", &self.evaluation_interval)
+            .field("poll_interval", &self.poll_interval)
+            .field("max_concurrent", &self.max_concurrent)
+            .field("max_jitter", &self.max_jitter)
+            .field("resend_delay", &self.resend_delay)
+            .field("for_outage_tolerance", &self.for_outage_tolerance)
+            .field("for_grace_period", &self.for_grace_period)
+            .field("external_labels", &self.external_labels)
+            .field("external_url", &shown_url(&self.external_url))
+            .field("datasource_uid", &self.datasource_uid)
+            .finish()
+    }
+}
+
 impl Default for EvaluationConfig {
     fn default() -> EvaluationConfig {
         EvaluationConfig {
@@ -357,4 +410,41 @@ pub enum RuleStorage {
         /// The folder.
         folder: PathBuf,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_shows_no_password() {
+        let url = || "http://u:hunter2@h:1/x".to_owned();
+        let alertmanager = AlertmanagerConfig {
+            urls: vec![format!("{},{}", url(), url()), url()],
+            ..AlertmanagerConfig::default()
+        };
+        let client = RemoteClientConfig { url: url(), ..RemoteClientConfig::default() };
+        let remote = RemoteWriteConfig { clients: vec![client], ..RemoteWriteConfig::default() };
+        let evaluation = EvaluationConfig { external_url: url(), ..EvaluationConfig::default() };
+        let http = HttpConfig {
+            proxy_url: url(),
+            headers: vec![("X-A".to_owned(), "hunter2".to_owned())],
+            auth: ClientAuth::Basic {
+                username: "u".to_owned(),
+                password: SecretSource::Inline(Secret("hunter2".to_owned())),
+            },
+            ..HttpConfig::default()
+        };
+        let shown = [
+            format!("{alertmanager:?}"),
+            format!("{remote:?}"),
+            format!("{evaluation:?}"),
+            format!("{http:?}"),
+        ];
+        for text in &shown {
+            assert!(!text.contains("hunter2"), "{text}");
+        }
+        assert_eq!(shown[0].matches("http://u:xxxxx@h:1/x").count(), 3, "{}", shown[0]);
+        assert!(shown[1].contains("http://u:xxxxx@h:1/x"), "{}", shown[1]);
+    }
 }

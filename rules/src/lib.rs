@@ -38,6 +38,7 @@ pub mod remote_numbers;
 pub mod rule_error;
 pub mod ruler;
 pub mod schedule;
+mod shown_url;
 pub mod sink;
 pub mod state;
 pub mod store;

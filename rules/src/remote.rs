@@ -174,6 +174,11 @@ impl<R: Runtime, C: Connect> RemoteWrite<R, C> {
 }
 
 impl<R: Runtime, C: Connect> SampleSink for RemoteWrite<R, C> {
+    fn takes(&self, tenant: &TenantId) -> bool {
+        let settings = (self.node.settings)(tenant);
+        settings.enabled && !settings.clients.is_empty()
+    }
+
     async fn append(
         &self,
         tenant: &TenantId,
@@ -182,8 +187,7 @@ impl<R: Runtime, C: Connect> SampleSink for RemoteWrite<R, C> {
         if self.node.stop.is_triggered() {
             return Err(AppendError::Closed);
         }
-        let settings = (self.node.settings)(tenant);
-        if samples.is_empty() || !settings.enabled || settings.clients.is_empty() {
+        if samples.is_empty() || !self.takes(tenant) {
             return Ok(());
         }
         let tenant = self.node.tenant(tenant);
@@ -194,19 +198,5 @@ impl<R: Runtime, C: Connect> SampleSink for RemoteWrite<R, C> {
             drop(self.node.runtime.spawn(async move { node.work(&tenant).await }));
         }
         result.await.unwrap_or(Err(AppendError::Closed))
-    }
-}
-
-/// An address without a password.
-fn shown_url(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(end);
-    match authority.rsplit_once('@') {
-        Some((user, host)) => {
-            let name = user.split_once(':').map_or(user, |(name, _)| name);
-            format!("{scheme}://{name}:xxxxx@{host}{path}")
-        }
-        None => url.to_owned(),
     }
 }

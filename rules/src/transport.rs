@@ -2,14 +2,16 @@
 
 mod over_http;
 
+use std::fmt;
 use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 
 pub use self::over_http::{HttpTransport, HttpTransportError};
+use crate::shown_url::shown_url;
 
 /// A request with its whole body.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct OutgoingRequest {
     /// The method.
     pub method: Method,
@@ -21,6 +23,19 @@ pub struct OutgoingRequest {
     pub body: Vec<u8>,
     /// Most time from the first byte of the connection to the last one of the answer.
     pub timeout: Duration,
+}
+
+/// The address without its password, and no values of headers.
+impl fmt::Debug for OutgoingRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutgoingRequest")
+            .field("method", &self.method)
+            .field("url", &shown_url(&self.url))
+            .field("headers", &self.headers.keys().collect::<Vec<_>>())
+            .field("body_bytes", &self.body.len())
+            .field("timeout", &self.timeout)
+            .finish()
+    }
 }
 
 /// The answer, whatever its status.

@@ -122,6 +122,7 @@ pub(super) const ORDERS: &[Order] = &[
         module: "",
         floors: &[
             // Values and interfaces.
+            "shown_url",
             "config duration evaluator expand label_sets model remote_numbers rule_error schedule sink",
             "transport yaml",
             "auth catalogue lanes messages record relabel validate",

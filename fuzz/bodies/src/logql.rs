@@ -70,6 +70,7 @@ pub fn alert_template(data: &[u8]) -> bool {
             value: number,
             external_labels: &labels,
             external_url: &value,
+            time_ns: 1,
             queries: &queries,
             lines: lines.as_ref(),
         };

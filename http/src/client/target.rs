@@ -105,6 +105,12 @@ impl Target {
         self.origin.is_secure
     }
 
+    /// The value of the header `Host`: without the port that the scheme implies. Signatures of
+    /// requests sign it.
+    pub fn host_header(&self) -> &str {
+        &self.host_header
+    }
+
     /// Path and query, as they are sent.
     pub fn path_and_query(&self) -> &str {
         &self.path_and_query

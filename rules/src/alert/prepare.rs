@@ -103,18 +103,20 @@ pub enum Prepared {
     Needs(Needs),
 }
 
-/// The alerts of a result. A template that fails gives the text
+/// The alerts of the result of an evaluation at `time_ns`. A template that fails gives the text
 /// `<error expanding template: ...>`, and so does one that needs more although `is_last_round`.
 ///
 /// # Errors
 /// Two results have the same labels once the rule's are over them.
 pub fn prepare(
     samples: &[VectorSample],
+    time_ns: i64,
     texts: &RuleTexts,
     answers: &Answers,
     is_last_round: bool,
 ) -> Result<Prepared, RuleError> {
-    let mut round = Round { texts, answers, is_last: is_last_round, needs: Needs::default() };
+    let needs = Needs::default();
+    let mut round = Round { texts, time_ns, answers, is_last: is_last_round, needs };
     let mut alerts = Vec::with_capacity(samples.len());
     for sample in samples {
         let labels = round.labels(sample);
@@ -137,6 +139,7 @@ pub fn prepare(
 
 struct Round<'a> {
     texts: &'a RuleTexts,
+    time_ns: i64,
     answers: &'a Answers,
     is_last: bool,
     needs: Needs,
@@ -168,6 +171,7 @@ impl Round<'_> {
                 value: sample.point.value,
                 external_labels: &self.texts.external_labels,
                 external_url: &self.texts.external_url,
+                time_ns: self.time_ns,
                 queries: &queries,
                 lines,
             };

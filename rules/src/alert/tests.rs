@@ -34,14 +34,14 @@ fn terms(time_ns: i64) -> Terms {
 }
 
 fn alerts(samples: &[VectorSample], texts: &RuleTexts, answers: &Answers) -> Vec<NewAlert> {
-    match prepare(samples, texts, answers, false) {
+    match prepare(samples, 7 * SECOND_NS, texts, answers, false) {
         Ok(Prepared::Alerts(alerts)) => alerts,
         other => panic!("{other:?}"),
     }
 }
 
 fn needs(samples: &[VectorSample], texts: &RuleTexts, answers: &Answers) -> Needs {
-    match prepare(samples, texts, answers, false) {
+    match prepare(samples, 7 * SECOND_NS, texts, answers, false) {
         Ok(Prepared::Needs(needs)) => needs,
         other => panic!("{other:?}"),
     }
@@ -74,7 +74,7 @@ fn queries_are_asked_until_the_template_has_its_text() {
     let alerts = alerts(&samples, &texts, &answers);
     let text = |alert: &NewAlert| alert.annotations.get("summary").unwrap().to_owned();
     assert_eq!(alerts.iter().map(text).collect::<Vec<_>>(), ["7 8", "7 9"]);
-    let last = prepare(&samples, &texts, &Answers::default(), true);
+    let last = prepare(&samples, 7 * SECOND_NS, &texts, &Answers::default(), true);
     let Ok(Prepared::Alerts(alerts)) = last else { panic!("{last:?}") };
     assert!(text(&alerts[0]).starts_with("<error expanding template: "), "{}", text(&alerts[0]));
 }
@@ -95,6 +95,13 @@ fn many_alerts_may_ask_for_more_queries_than_one_template() {
 }
 
 #[test]
+fn templates_know_the_time_of_the_evaluation() {
+    let samples = [sample(&[("n", "1")], 1.0)];
+    let alerts = alerts(&samples, &texts(&[], "{{ now }}"), &Answers::default());
+    assert_eq!(alerts[0].annotations.get("summary"), Some("7"));
+}
+
+#[test]
 fn lines_are_asked_for_by_sample() {
     let samples = [sample(&[("n", "1")], 1.0)];
     let texts = texts(&[], "{{ range logLines 2 }}{{ . }};{{ end }}");
@@ -111,7 +118,8 @@ fn lines_are_asked_for_by_sample() {
 #[test]
 fn alerts_with_equal_labels_are_an_error() {
     let samples = [sample(&[("pod", "1")], 1.0), sample(&[("pod", "2")], 2.0)];
-    let result = prepare(&samples, &texts(&[("pod", "all")], ""), &Answers::default(), false);
+    let result =
+        prepare(&samples, 7 * SECOND_NS, &texts(&[("pod", "all")], ""), &Answers::default(), false);
     assert_eq!(result, Err(RuleError::SameAlert));
 }
 

@@ -11,10 +11,11 @@
 //! place of the text.
 
 mod log_query;
+mod names;
 #[cfg(test)]
 mod tests;
 
-pub use log_query::{LogQueryOfAlert, log_query_of};
+pub use log_query::{LogQueryOfAlert, log_query_of, reads_entries};
 pub use logsvc_logql::engine::{
     AlertData as TemplateData, AlertLines as TemplateLines, AlertNeed as Need, MAX_LINES,
     MAX_QUERIES, QueryAnswer,

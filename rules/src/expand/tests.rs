@@ -22,45 +22,100 @@ fn check_query(expr: &str, sample: &[(&str, &str)], expected: Option<(&str, i64,
 
 const MINUTE_NS: i64 = 60_000_000_000;
 
+/// The log query of a sample for a query in which `E` stands for `{x="y"} |= "err"`, and `O` for
+/// another one. `None`: there is none. Otherwise what is behind `E`.
+#[track_caller]
+fn check_narrowed(expr: &str, sample: &[(&str, &str)], expected: Option<&str>) {
+    let plain = r#"{x="y"} |= "err""#;
+    let expr = expr.replace('E', plain).replace('O', r#"{z="y"}"#);
+    let expected = expected.map(|behind| format!("{plain}{behind}"));
+    check_query(&expr, sample, expected.as_deref().map(|text| (text, MINUTE_NS, 0)));
+}
+
 #[test]
 fn the_log_query_finds_the_entries_of_a_sample() {
     let sample = &[("app", "a\"b"), ("team", "t")];
+    let by_app = r#" | app="a\"b""#;
     let by_both = r#" | app="a\"b" | team="t""#;
-    let plain = r#"{x="y"} |= "err""#;
-    let narrowed = format!("{plain}{by_both}");
-    let narrowed = |query: &str| query.replacen(plain, &narrowed, 1);
-    for (expr, expected, offset_ns) in [
-        (r#"rate({x="y"} |= "err" [1m])"#, narrowed(plain), 0),
-        (r#"sum by (app) (rate({x="y"} |= "err" [1m] offset 1m)) > 5"#, narrowed(plain), MINUTE_NS),
-        (r#"1 < sum(rate({x="y"} |= "err" [1m]))"#, narrowed(plain), 0),
-        (
-            r#"sum by (app) (sum_over_time({x="y"} |= "err" | unwrap n [1m])) / sum(rate({z="y"}[5m]))"#,
-            narrowed(plain),
-            0,
-        ),
-        (
-            r#"sum by (app) (rate({x="y"} |= "err" [1m])) * on (app) group_left (team) vector(1)"#,
-            format!(r#"{plain} | app="a\"b""#),
-            0,
-        ),
-        (r#"rate({x="y"} |= "err" [1m]) or rate({z="y"}[5m])"#, plain.to_owned(), 0),
-        (
-            r#"sum by (app) (rate({x="y"} |= "err" [1m])) * on (app) group_right rate({z="y"}[5m])"#,
-            plain.to_owned(),
-            0,
-        ),
-        (
-            r#"label_replace(rate({x="y"} |= "err" [1m]), "team", "$1", "app", "(.*)")"#,
-            plain.to_owned(),
-            0,
-        ),
+    for (expr, expected) in [
+        ("rate(E [1m])", by_both),
+        ("sum by (app, team) (rate(E [1m])) > 5", by_both),
+        ("1 < sum without (x) (rate(E [1m]))", by_both),
+        ("sum by (app) (rate(E [1m])) > 5", by_app),
+        ("topk by (x) (3, rate(E [1m]))", by_both),
+        ("sum by (app, pod) (rate(E [1m]))", r#" | app="a\"b" | pod="""#),
+        ("sum by (app, pod) (sum by (app, job) (rate(E [1m])))", by_app),
+        ("sum(rate(E [1m]))", ""),
+        // Labels of the value, and filters behind it.
+        ("sum by (app, n) (sum_over_time(E | unwrap n [1m]))", by_app),
+        ("sum_over_time(E | unwrap n | n > 5 [1m])", r#" | n>5 | app="a\"b" | team="t""#),
+        ("sum_over_time(E | unwrap n [1m]) by (app)", by_app),
+        // Of `label_replace`.
+        (r#"label_replace(rate(E [1m]), "team", "$1", "app", "(.*)")"#, by_app),
+        // Of pairs.
+        ("rate(E [1m]) / rate(O [5m])", by_both),
+        ("rate(E [1m]) / on (app) rate(O [5m])", by_app),
+        ("rate(E [1m]) / ignoring (team) rate(O [5m])", by_app),
+        ("rate(E [1m]) * on (app) group_left (team) rate(O [5m])", by_app),
+        ("rate(E [1m]) * on (app) group_left () rate(O [5m])", by_both),
+        ("rate(E [1m]) * on (app) group_right () rate(O [5m])", by_app),
+        ("rate(E [1m]) * on (app) group_right (team) rate(O [5m])", by_both),
+        ("vector(1) * on () group_right () rate(E [1m])", by_both),
+        ("vector(1) * on (app) group_right (team) rate(E [1m])", by_app),
+        ("vector(1) * on (app) group_left (team) rate(E [1m])", by_both),
+        ("vector(1) * on (app) group_left () rate(E [1m])", by_app),
+        ("vector(1) < ignoring (team) rate(E [1m])", by_app),
+        // Of sets.
+        ("rate(E [1m]) and on (app) rate(O [5m])", by_both),
+        ("rate(E [1m]) unless on (app) rate(O [5m])", by_both),
+        ("vector(1) and on (app) rate(E [1m])", by_app),
+        ("rate(E [1m]) or vector(1)", by_both),
+        ("vector(1) or rate(E [1m])", by_both),
+        ("(rate(E [1m]) > 5) or (rate(E [5m]) > 1)", by_both),
+        ("sum by (app) (rate(E [1m])) or rate(E [5m])", by_app),
     ] {
-        check_query(expr, sample, Some((&expected, MINUTE_NS, offset_ns)));
+        check_narrowed(expr, sample, Some(expected));
     }
+    let offset = r#"rate({x="y"} [1m] offset 1m)"#;
+    check_query(offset, &[], Some((r#"{x="y"}"#, MINUTE_NS, MINUTE_NS)));
     check_query("vector(1)", sample, None);
     check_query("{x=\"y\"}", sample, None);
-    // No query can compare a label of this name.
-    check_query(r#"rate({x="y"}[1m])"#, &[("json", "1")], Some((r#"{x="y"}"#, MINUTE_NS, 0)));
+    // No query can compare a label of this name; others narrow all the same.
+    check_narrowed("rate(E [1m])", &[("app", "b"), ("json", "1")], Some(r#" | app="b""#));
+}
+
+#[test]
+fn a_sample_that_may_come_from_elsewhere_has_no_log_query() {
+    let sample = &[("app", "a")];
+    for expr in [
+        "rate(E [1m]) or rate(O [5m])",
+        "rate(O [1m]) or rate(E [1m])",
+        "rate(E [1m]) or rate(E [1m] offset 5m)",
+        "vector(1) unless rate(E [1m])",
+        "1 < (vector(1) unless on (app) rate(E [1m]))",
+        r#"label_replace(vector(1), "app", "a", "", "") or rate(E [1m])"#,
+        r#"rate(E [1m]) or label_replace(vector(1), "app", "a", "", "")"#,
+    ] {
+        check_narrowed(expr, sample, None);
+    }
+    // The sample of `vector`.
+    for expr in ["rate(E [1m]) or vector(1)", "vector(1) or sum(rate(E [1m]))"] {
+        check_narrowed(expr, &[], None);
+    }
+    // No entry has these labels if the sample is the one of `vector`.
+    check_narrowed("sum by (app) (rate(E [1m])) or vector(1)", &[], Some(r#" | app="""#));
+    check_narrowed("(sum(rate(E [1m])) or vector(0)) == 0", &[], Some(""));
+}
+
+#[test]
+fn queries_that_read_entries_are_told_from_others() {
+    for (text, expected) in [
+        ("vector(1) > 2", false),
+        (r#"vector(1) unless rate({a="b"}[1m])"#, true),
+        (r#"label_replace(vector(1), "a", "b", "", "")"#, false),
+    ] {
+        assert_eq!(reads_entries(&syntax::parse(text).expect("a query")), expected, "{text}");
+    }
 }
 
 #[test]
@@ -106,6 +161,7 @@ fn expansions_ask_until_they_know_all() {
             value: 1.0,
             external_labels: &external,
             external_url: "",
+            time_ns: 0,
             queries: &queries,
             lines: known_lines,
         })

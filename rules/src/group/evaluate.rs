@@ -17,7 +17,9 @@ use super::rule::{Kind, RuleCell};
 use super::waits::{jitter, unless};
 use crate::alert::{Answers, Evaluated, Needs, Prepared, RuleTexts, Terms, prepare};
 use crate::evaluator::{Evaluator, RuleAnswer, RuleQuery, RuleQueryError, Wanted};
-use crate::expand::{LogQueryOfAlert, MAX_QUERIES, QueryAnswer, TemplateLines, log_query_of};
+use crate::expand::{
+    LogQueryOfAlert, MAX_QUERIES, QueryAnswer, TemplateLines, log_query_of, reads_entries,
+};
 use crate::messages::Health;
 use crate::record::{self, Recorded};
 use crate::rule_error::RuleError;
@@ -200,11 +202,12 @@ where
             let items = vector.len() + table.len();
             let (vector, answers_so_far) = (Arc::clone(&vector), Arc::clone(&answers));
             let (texts, terms) = (Arc::clone(texts), Arc::clone(terms));
-            let step = move || match prepare(&vector, &texts, &answers_so_far, is_last) {
-                Ok(Prepared::Needs(needs)) => Err(needs),
-                Ok(Prepared::Alerts(found)) => Ok(table.evaluate(found, &terms)),
-                Err(error) => Ok(Err(error)),
-            };
+            let step =
+                move || match prepare(&vector, terms.time_ns, &texts, &answers_so_far, is_last) {
+                    Ok(Prepared::Needs(needs)) => Err(needs),
+                    Ok(Prepared::Alerts(found)) => Ok(table.evaluate(found, &terms)),
+                    Err(error) => Ok(Err(error)),
+                };
             match self.work(items, step).await {
                 Ok(evaluated) if self.definition.ended.is_triggered() => {
                     drop(evaluated);
@@ -359,9 +362,14 @@ where
         sample: &Labels,
         limit: usize,
     ) -> Result<Result<Vec<String>, String>, Failure> {
-        let found = rule.expr.as_ref().ok().and_then(|expr| log_query_of(expr, sample));
+        let expr = rule.expr.as_ref().ok();
+        let found = expr.and_then(|expr| log_query_of(expr, sample));
         let Some(LogQueryOfAlert { text, expr, window_ns, offset_ns }) = found else {
-            return Ok(Err("the query of the rule reads no lines".to_owned()));
+            // Other samples of the rule may have lines.
+            return Ok(match expr {
+                Some(expr) if reads_entries(expr) => Ok(Vec::new()),
+                _ => Err("the query of the rule reads no lines".to_owned()),
+            });
         };
         let queried_ns = queried_ns(self.time_ns, self.query_offset);
         let end_ns = queried_ns.saturating_sub(offset_ns);

@@ -96,11 +96,12 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The header `Host`: the port is left out where the scheme implies it.
+/// The header `Host`, as [`logsvc_http::client::Target::host_header`] sends it: in lower case, and
+/// without the port that the scheme implies.
 fn host(uri: &Uri) -> String {
-    let host = uri.host().unwrap_or("");
+    let host = uri.host().unwrap_or("").to_ascii_lowercase();
     match (uri.port_u16(), uri.scheme_str()) {
-        (None, _) | (Some(80), Some("http")) | (Some(443), Some("https")) => host.to_owned(),
+        (None, _) | (Some(80), Some("http")) | (Some(443), Some("https")) => host,
         (Some(port), _) => format!("{host}:{port}"),
     }
 }
@@ -245,6 +246,27 @@ mod tests {
             hex(&signing_key(key, "20150830")),
             "c4afb1cc5771d871763a393e44b703571b55cc28424d1a5e86da6ed3c154a4b9"
         );
+    }
+
+    #[test]
+    fn the_signed_host_is_the_one_that_is_sent() {
+        for (url, expected) in [
+            ("https://aps.example:443/x", "aps.example"),
+            ("http://aps.example:80/x", "aps.example"),
+            ("https://aps.example/x", "aps.example"),
+            ("https://aps.example:80/x", "aps.example:80"),
+            ("http://aps.example:443", "aps.example:443"),
+            ("https://APS.Example:8443/x", "aps.example:8443"),
+            ("https://APS.Example/x", "aps.example"),
+            ("http://aps.example:/x", "aps.example"),
+            ("https://u:p@aps.example:443/x", "aps.example"),
+            ("http://[2001:DB8::1]:80/x", "[2001:db8::1]"),
+            ("http://[::1]:8080/x", "[::1]:8080"),
+        ] {
+            let target = logsvc_http::client::Target::parse(url).expect("an address");
+            assert_eq!(target.host_header(), expected, "{url}");
+            assert_eq!(host(&url.parse().expect("an address")), expected, "{url}");
+        }
     }
 
     #[test]

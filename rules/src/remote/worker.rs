@@ -12,13 +12,14 @@ use std::time::Duration;
 use logsvc_runtime::{Monotonic, Runtime};
 
 use super::node::{Node, Tenant};
+use super::sender;
 use super::signal::Signal;
 use super::state::{Drop, Receiver};
-use super::{sender, shown_url};
 use crate::config::{RemoteClientConfig, RemoteWriteConfig};
 use crate::notify::Connect;
 use crate::relabel::Relabeller;
 use crate::remote_numbers::ReceiverNumbers;
+use crate::shown_url::shown_url;
 use crate::sink::AppendError;
 
 /// How often upkeep is done: files are synced, settings are looked at, old samples are dropped.

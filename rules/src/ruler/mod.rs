@@ -33,7 +33,7 @@ use logsvc_runtime::{Latch, Monotonic, Runtime};
 
 use crate::catalogue::{Catalogue, TenantGroups};
 use crate::evaluation::Evaluation;
-use crate::messages::{RulesReply, RulesRequest};
+use crate::messages::{RulerNumbers, RulesReply, RulesRequest};
 use crate::store::RuleStore;
 
 /// How long the ruler waits before it tries again to read the store.
@@ -219,7 +219,11 @@ impl<R: Runtime, S: RuleStore, E: Evaluation> Ruler<R, S, E> {
                 self.next_look = self.runtime.now();
                 Ok(RulesReply::Done)
             }
-            RulesRequest::Metrics => Ok(RulesReply::Metrics(Box::new(self.evaluation.numbers()))),
+            RulesRequest::Metrics => {
+                let unreadable = self.store.unreadable();
+                let numbers = RulerNumbers { unreadable, ..self.evaluation.numbers() };
+                Ok(RulesReply::Metrics(Box::new(numbers)))
+            }
             RulesRequest::Groups { tenant, namespace } => self.list(&tenant, namespace.as_deref()),
             RulesRequest::Group { tenant, namespace, group } => {
                 self.group(&tenant, &namespace, &group)

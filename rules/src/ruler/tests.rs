@@ -274,6 +274,17 @@ fn rule_files_are_looked_at_again_and_cannot_be_changed() {
         assert_eq!(rig.list("t").await, ["ns.yaml/g"]);
         runtime.sleep_until(runtime.now().after(Duration::from_secs(61))).await;
         assert_eq!(rig.list("t").await, ["ns.yaml/h"]);
+        for (content, expected) in [("groups: {", 1), ("groups: [{name: h}]", 0)] {
+            disk.write("/rules/t/ns.yaml", content.as_bytes());
+            runtime.sleep_until(runtime.now().after(Duration::from_secs(61))).await;
+            match rig.ask(RulesRequest::Metrics).await {
+                RulesReply::Metrics(numbers) => {
+                    let unreadable = vec![tenant("t"); expected];
+                    assert_eq!(numbers.unreadable, unreadable, "{content}");
+                }
+                reply => panic!("{reply:?}"),
+            }
+        }
         assert_eq!(rig.changes(), ["t: ns.yaml/g", "t: ns.yaml/h"]);
         rig.stop().await;
     });

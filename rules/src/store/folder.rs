@@ -219,6 +219,12 @@ impl<R: Runtime> RuleStore for FolderStore<R> {
         false
     }
 
+    fn unreadable(&self) -> Vec<TenantId> {
+        let is_unreadable =
+            |(_, files): &(&TenantId, &Files)| files.values().any(|held| *held == Held::Unreadable);
+        self.files.iter().filter(is_unreadable).map(|(tenant, _)| tenant.clone()).collect()
+    }
+
     async fn put(
         &mut self,
         tenant: &TenantId,

@@ -30,17 +30,27 @@ struct SeenFile {
     hash: Option<u128>,
     /// Of its last good content.
     groups: Vec<Arc<RuleGroup>>,
+    /// Whether its content could not be read or was broken.
+    is_bad: bool,
 }
 
 /// The files of a tenant by namespace.
 type Files = BTreeMap<String, SeenFile>;
+
+/// What was seen of a tenant.
+#[derive(Clone, Debug, Default)]
+struct SeenTenant {
+    files: Files,
+    /// Whether the folder could not be listed at the last look.
+    is_lost: bool,
+}
 
 /// See the module.
 #[derive(Debug)]
 pub struct LocalStore<R: Runtime> {
     runtime: R,
     folder: PathBuf,
-    tenants: BTreeMap<TenantId, Files>,
+    tenants: BTreeMap<TenantId, SeenTenant>,
     /// Whether the folder could not be listed at the last look.
     is_lost: bool,
 }
@@ -65,11 +75,11 @@ impl<R: Runtime> LocalStore<R> {
         for entry in entries.iter().filter(|entry| entry.is_dir) {
             let Ok(tenant) = TenantId::new(&entry.name) else { continue };
             let old = before.remove(&tenant).unwrap_or_default();
-            let (files, has_changed) = self.look_at_tenant(&entry.name, &old).await;
+            let (seen, has_changed) = self.look_at_tenant(&entry.name, &old.files).await;
             if has_changed {
-                changes.push((tenant.clone(), groups_of(&files)));
+                changes.push((tenant.clone(), groups_of(&seen.files)));
             }
-            self.tenants.insert(tenant, files);
+            self.tenants.insert(tenant, seen);
         }
         // The folders of these tenants are gone.
         changes.extend(before.into_keys().map(|tenant| (tenant, TenantGroups::default())));
@@ -77,14 +87,14 @@ impl<R: Runtime> LocalStore<R> {
     }
 
     /// The files of a tenant, and whether their groups are others than before.
-    async fn look_at_tenant(&self, tenant: &str, old: &Files) -> (Files, bool) {
+    async fn look_at_tenant(&self, tenant: &str, old: &Files) -> (SeenTenant, bool) {
         let folder = self.folder.join(tenant);
         let entries = match self.runtime.read_dir(&folder).await {
             Ok(entries) => entries,
             Err(error) => {
                 let folder = folder.display();
                 tracing::error!(%folder, %error, "cannot list rule files; those known stay");
-                return (old.clone(), false);
+                return (SeenTenant { files: old.clone(), is_lost: true }, false);
             }
         };
         let mut files = Files::new();
@@ -96,7 +106,7 @@ impl<R: Runtime> LocalStore<R> {
             files.insert(name, file);
         }
         has_changed |= old.keys().any(|name| !files.contains_key(name));
-        (files, has_changed)
+        (SeenTenant { files, is_lost: false }, has_changed)
     }
 
     async fn look_at_file(&self, path: &Path, seen: Option<&SeenFile>) -> SeenFile {
@@ -108,7 +118,7 @@ impl<R: Runtime> LocalStore<R> {
                 if seen.is_none_or(|seen| seen.hash.is_some()) {
                     tracing::error!(%file, %error, "cannot read a rule file");
                 }
-                return SeenFile { hash: None, ..old };
+                return SeenFile { hash: None, is_bad: true, ..old };
             }
         };
         let hash = xxhash_rust::xxh3::xxh3_128(&bytes);
@@ -117,11 +127,11 @@ impl<R: Runtime> LocalStore<R> {
         }
         let read = move || read(&bytes);
         match self.runtime.offload_to(SideQueue::Upkeep, read).await {
-            Ok(groups) => SeenFile { hash: Some(hash), groups },
+            Ok(groups) => SeenFile { hash: Some(hash), groups, is_bad: false },
             Err(error) => {
                 let groups_kept = old.groups.len();
                 tracing::error!(%file, %error, groups_kept, "a rule file is broken");
-                SeenFile { hash: Some(hash), ..old }
+                SeenFile { hash: Some(hash), is_bad: true, ..old }
             }
         }
     }
@@ -176,6 +186,13 @@ impl<R: Runtime> RuleStore for LocalStore<R> {
 
     fn is_read_only(&self) -> bool {
         true
+    }
+
+    fn unreadable(&self) -> Vec<TenantId> {
+        let is_unreadable = |(_, seen): &(&TenantId, &SeenTenant)| {
+            self.is_lost || seen.is_lost || seen.files.values().any(|file| file.is_bad)
+        };
+        self.tenants.iter().filter(is_unreadable).map(|(tenant, _)| tenant.clone()).collect()
     }
 
     async fn put(&mut self, _: &TenantId, _: &str, _: &RuleGroup) -> io::Result<()> {

@@ -42,6 +42,9 @@ pub trait RuleStore: 'static {
     /// the ruler are refused.
     fn is_read_only(&self) -> bool;
 
+    /// The tenants of which something could not be read, or was wrong, at the last look; in order.
+    fn unreadable(&self) -> Vec<TenantId>;
+
     /// Adds a group or replaces the one of its name, on stable storage.
     ///
     /// # Errors
@@ -108,6 +111,13 @@ impl<R: Runtime> RuleStore for Backend<R> {
         match self {
             Backend::Folder(store) => store.is_read_only(),
             Backend::Local(store) => store.is_read_only(),
+        }
+    }
+
+    fn unreadable(&self) -> Vec<TenantId> {
+        match self {
+            Backend::Folder(store) => store.unreadable(),
+            Backend::Local(store) => store.unreadable(),
         }
     }
 

@@ -217,6 +217,48 @@ fn groups_with_the_same_hash_have_files_of_their_own() {
     assert_eq!(simulation.disk().files(path.parent().expect("a folder")).len(), 1);
 }
 
+/// Pitfall 11: names in paths and on disk.
+#[test]
+fn names_of_groups_never_become_names_of_files() {
+    let simulation = Simulation::new(1);
+    let long = "n".repeat(5000);
+    let odd = ["..", ".", "g %+ü", "a/b", "/etc/passwd", "a\nb", "", &long];
+    simulation.block_on(|runtime| async move {
+        let (mut store, _) = opened(runtime).await;
+        for name in ["..", ".", "g %+ü", "a/b", "/etc/passwd", "a\nb", "", &"n".repeat(5000)] {
+            store.put(&tenant("t"), name, &group(name, 1)).await.expect("stored");
+        }
+    });
+    let files = simulation.disk().files("/");
+    assert_eq!(files.len(), odd.len(), "{files:?}");
+    for file in &files {
+        let name = file.file_name().expect("a name").to_string_lossy();
+        assert!(file.starts_with(Path::new(DATA).join("rules/groups/t")), "{file:?}");
+        assert!(format::is_file_name(&name), "{name}");
+    }
+    let mut sorted = odd.to_vec();
+    sorted.sort_unstable();
+    assert_eq!(names(&stored(&simulation)), sorted);
+    simulation.block_on(|runtime| async move {
+        let (mut store, _) = opened(runtime).await;
+        store.remove_namespace(&tenant("t"), "a/b").await.expect("removed");
+    });
+    assert_eq!(names(&stored(&simulation)).len(), odd.len() - 1);
+}
+
+#[test]
+fn a_tenant_whose_stored_group_cannot_be_read_is_told() {
+    let simulation = Simulation::new(1);
+    let path = with_groups(&simulation, &["a"]);
+    simulation.disk().fail_next(DiskOperation::Read, &path, 1);
+    for expected in [&["t"][..], &[]] {
+        let unreadable =
+            simulation.block_on(|runtime| async move { opened(runtime).await.0.unreadable() });
+        let ids: Vec<&str> = unreadable.iter().map(|tenant| tenant.as_str()).collect();
+        assert_eq!(ids, expected);
+    }
+}
+
 #[test]
 fn files_of_others_stay_where_they_are() {
     let simulation = Simulation::new(1);
@@ -262,6 +304,7 @@ fn listed(changes: &[TenantChange]) -> Vec<String> {
         .collect()
 }
 
+/// Pitfall 14: isolation.
 #[test]
 fn a_broken_rule_file_stops_nothing_else() {
     let simulation = Simulation::new(1);
@@ -284,6 +327,7 @@ fn a_broken_rule_file_stops_nothing_else() {
         let changes = store.load().await.expect("the folder can be read");
         assert_eq!(listed(&changes), ["t1/ok.yaml/g", "t1/ok.yaml/h", "t2/ok.yaml/g"]);
         assert_eq!(store.poll().await, []);
+        assert_eq!(store.unreadable(), [tenant("t1")]);
         assert!(store.is_read_only());
         assert!(store.put(&tenant("t1"), "n", &group("g", 1)).await.is_err());
 
@@ -312,6 +356,47 @@ fn a_broken_rule_file_stops_nothing_else() {
         assert_eq!(listed(&store.poll().await), ["t1/bad.yaml/repaired"]);
         test.remove("/rules/t2/ok.yaml");
         assert_eq!(store.poll().await, [(tenant("t2"), TenantGroups::default())]);
+    });
+}
+
+#[test]
+fn tenants_with_bad_rule_files_are_told_until_the_files_are_good() {
+    let simulation = Simulation::new(1);
+    file(&simulation, "t1/a.yaml", &rule_file(&["g"]));
+    file(&simulation, "t2/a.yaml", &rule_file(&["g"]));
+    let disk = simulation.disk().clone();
+    simulation.block_on(|runtime| async move {
+        let mut store = local(runtime);
+        store.load().await.expect("the folder can be read");
+        assert_eq!(store.unreadable(), []);
+        let write = |content: &str| disk.write("/rules/t2/a.yaml", content.as_bytes());
+        write("groups: {");
+        for _ in 0..2 {
+            store.poll().await;
+            assert_eq!(store.unreadable(), [tenant("t2")], "it is broken");
+        }
+        // The content that was good last.
+        write(&rule_file(&["g"]));
+        assert_eq!(store.poll().await, []);
+        assert_eq!(store.unreadable(), []);
+        for (operation, path, expected) in [
+            (DiskOperation::Read, "/rules/t1/a.yaml", &["t1"][..]),
+            (DiskOperation::ReadDir, "/rules/t2", &["t2"]),
+            (DiskOperation::ReadDir, "/rules", &["t1", "t2"]),
+        ] {
+            disk.fail_next(operation, path, 1);
+            store.poll().await;
+            let expected: Vec<TenantId> = expected.iter().map(|id| tenant(id)).collect();
+            assert_eq!(store.unreadable(), expected, "{path}");
+            disk.clear_faults();
+            store.poll().await;
+            assert_eq!(store.unreadable(), [], "{path}");
+        }
+        write("groups: {");
+        store.poll().await;
+        disk.remove("/rules/t2/a.yaml");
+        store.poll().await;
+        assert_eq!(store.unreadable(), [], "the file is gone");
     });
 }
 

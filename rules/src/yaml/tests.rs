@@ -275,6 +275,24 @@ fn texts_of_several_lines_are_blocks_that_read_back() {
     }
 }
 
+/// Pitfall 13: YAML in, YAML out.
+#[test]
+fn blocks_with_indentation_indicators_keep_every_line() {
+    for (block, expr) in [
+        ("|2+\n\n      sum(\n        x)\n\n", "\n  sum(\n    x)\n\n"),
+        ("|4+\n\n        sum(x)\n          > 0\n", "\n  sum(x)\n    > 0\n"),
+        ("|+\n\n    sum(x)\n    > 0\n\n\n", "\nsum(x)\n> 0\n\n\n"),
+        ("|2-\n\n      sum(x)\n", "\n  sum(x)"),
+    ] {
+        // The block is the last key, so that its blank lines are its own.
+        let text = format!("name: g\nrules:\n- alert: A\n  expr: {block}");
+        let first = read(&text);
+        assert_eq!(first.rules[0].expr, expr, "{text}");
+        let again = read(&write_group(&first.into_group()));
+        assert_eq!(again.rules[0].expr, expr, "{text}");
+    }
+}
+
 #[test]
 fn names_of_namespaces_read_back_whatever_they_are() {
     let long = "n".repeat(500);

@@ -7,7 +7,8 @@
 //! ends, and says what it needs. The caller finds the answer and executes the template again.
 //!
 //! Guarantees: the same data give the same output. The bounds of templates hold, an output has at
-//! most 64 KiB, and a template asks for at most [`MAX_QUERIES`] queries.
+//! most 64 KiB, and a template asks for at most [`MAX_QUERIES`] queries. A template keeps a few
+//! compiled regular expressions, of 256 KiB in all at most.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use logsvc_proto::Labels;
 use super::Input;
 use super::exec;
 use super::execution::Execution;
-use super::functions::find_for_alerts;
+use super::functions::{KeptRegexes, find_for_alerts};
 use super::parsed::Parsed;
 use super::value::Value;
 use crate::engine::labels::{ERROR, EntryLabels};
@@ -45,6 +46,8 @@ pub struct AlertData<'d> {
     pub external_labels: &'d Labels,
     /// `$externalURL`
     pub external_url: &'d str,
+    /// The time that `now` gives: that of the evaluation, in ns since the Unix epoch.
+    pub time_ns: i64,
     /// The answers that are known, by the text of the query.
     pub queries: &'d BTreeMap<String, QueryAnswer>,
     /// The lines for `logLines`, once they are known.
@@ -85,12 +88,15 @@ pub enum AlertOutput {
 #[derive(Debug)]
 pub struct AlertTemplate {
     parsed: Parsed,
+    regexes: KeptRegexes,
 }
 
 /// What the functions of alerts see.
 #[derive(Debug)]
 pub(super) struct AlertRun<'v> {
     pub(super) data: &'v AlertData<'v>,
+    /// The template's own.
+    pub(super) regexes: &'v KeptRegexes,
     need: RefCell<Option<AlertNeed>>,
 }
 
@@ -126,7 +132,7 @@ impl AlertTemplate {
         let mut intern = |_: &[u8]| ERROR;
         let parsed =
             Parsed::parse(name.to_owned().into(), text.as_bytes(), find_for_alerts, &mut intern)?;
-        Ok(Self { parsed })
+        Ok(Self { parsed, regexes: KeptRegexes::default() })
     }
 
     /// Executes the template.
@@ -135,7 +141,7 @@ impl AlertTemplate {
     /// Go's message: `template: __alert_Name:1:115: executing "__alert_Name" at <...>: ...` for
     /// instance. Columns count from the definitions of the variables, as they do in Prometheus.
     pub fn execute(&self, data: &AlertData<'_>) -> Result<AlertOutput, String> {
-        let alert = AlertRun { data, need: RefCell::default() };
+        let alert = AlertRun { data, regexes: &self.regexes, need: RefCell::default() };
         let result = self.text(&alert);
         match alert.need.take() {
             Some(need) => Ok(AlertOutput::Needs(need)),
@@ -145,7 +151,8 @@ impl AlertTemplate {
 
     fn text(&self, alert: &AlertRun<'_>) -> Result<String, String> {
         let (labels, regexes) = (EntryLabels::new(), RefCell::default());
-        let input = Input { labels: &labels, line: b"", timestamp_ns: 0, now_ns: 0 };
+        let input =
+            Input { labels: &labels, line: b"", timestamp_ns: 0, now_ns: alert.data.time_ns };
         let run = Execution::for_alert(input, &regexes, alert);
         let mut out = Vec::new();
         exec::execute(&self.parsed, Value::Alert(alert.data), &run, &mut out)?;

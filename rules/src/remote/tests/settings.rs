@@ -133,9 +133,21 @@ fn batches_wait_to_become_full_but_not_for_long() {
 }
 
 #[test]
-fn addresses_are_shown_without_passwords() {
-    let shown = crate::remote::shown_url;
-    assert_eq!(shown("http://u:p@h:1/x?y=@"), "http://u:xxxxx@h:1/x?y=@");
-    assert_eq!(shown("http://h/a@b"), "http://h/a@b");
-    assert_eq!(shown("nonsense"), "nonsense");
+fn samples_are_taken_for_tenants_with_a_receiver_alone() {
+    use crate::sink::SampleSink;
+    for_each_seed(0..2, |simulation| {
+        let world = World::new(simulation.seed(), &[A]);
+        simulation.block_on(|runtime| async move {
+            let remote = world.start(&runtime).await;
+            let takes = || remote.takes(&logsvc_proto::TenantId::new("t").expect("a tenant"));
+            assert!(takes());
+            world.change_settings(|settings| settings.enabled = false);
+            assert!(!takes(), "remote write is off");
+            world.change_settings(|settings| settings.enabled = true);
+            assert!(takes());
+            world.change_settings(|settings| settings.clients.clear());
+            assert!(!takes(), "there is no receiver");
+            remote.close().await;
+        });
+    });
 }

@@ -18,7 +18,7 @@ mod strings;
 
 pub(super) use builtin::call_error;
 pub(super) use methods::{Method, find as find_method};
-pub(super) use regexes::RegexCache;
+pub(super) use regexes::{KeptRegexes, RegexCache};
 
 use super::execution::Execution;
 use super::value::{Text, Value};

@@ -1,9 +1,10 @@
 //! Functions with regular expressions in Go's syntax.
 //!
 //! A pattern is compiled when it is first used. Patterns may come from labels, so
-//! few are kept, and large ones are refused.
+//! few are kept, and large ones are refused. A template of an alert keeps the first
+//! small ones for all executions, on all cores.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use regex::bytes::Captures;
 
@@ -50,6 +51,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
+/// Patterns that a template of an alert keeps, and the largest one of them in bytes.
+const MAX_KEPT: usize = 4;
+const KEPT_MAX_BYTES: usize = 64 << 10;
+
 /// A compiled pattern, or why it is none.
 type Compiled = Result<Arc<CapturingRegex>, String>;
 
@@ -69,8 +74,50 @@ impl RegexCache {
     }
 }
 
+/// Compiled patterns of a template for all its executions. None is ever replaced, so no core waits
+/// for another one.
+#[derive(Default, Debug)]
+pub(in super::super) struct KeptRegexes([OnceLock<Kept>; MAX_KEPT]);
+
+#[derive(Debug)]
+struct Kept {
+    pattern: Box<[u8]>,
+    regex: Arc<CapturingRegex>,
+    cost: u64,
+}
+
+impl KeptRegexes {
+    fn find(&self, pattern: &[u8]) -> Option<&Kept> {
+        self.0.iter().map_while(OnceLock::get).find(|kept| *kept.pattern == *pattern)
+    }
+
+    /// Keeps a pattern if it is small and there is room.
+    fn keep(&self, pattern: &[u8], regex: &Arc<CapturingRegex>, cost: u64) {
+        if pattern.len() + patterns::held_bytes(cost) > KEPT_MAX_BYTES {
+            return;
+        }
+        let mut kept = Kept { pattern: pattern.into(), regex: Arc::clone(regex), cost };
+        for place in &self.0 {
+            match place.set(kept) {
+                Ok(()) => return,
+                Err(other) => kept = other,
+            }
+            if place.get().is_some_and(|known| *known.pattern == *pattern) {
+                return;
+            }
+        }
+    }
+}
+
+/// Counts the work of compiling. A kept pattern costs the same, so that an execution ends at the
+/// same step whether others were before it or not.
+fn count_compiling(run: &Execution<'_>, cost: u64) -> Result<(), String> {
+    run.work(usize::try_from(cost).unwrap_or(usize::MAX) * WORK_PER_COST_BYTES)
+}
+
 fn compiled(run: &Execution<'_>, pattern: &[u8]) -> Compiled {
     let cache = &mut *run.regexes.borrow_mut();
+    let kept_regexes = run.alert.map(|alert| alert.regexes);
     let entries = &mut cache.entries;
     if let Some(index) = entries.iter().position(|(own, ..)| **own == *pattern) {
         entries[index..].rotate_left(1);
@@ -81,17 +128,29 @@ fn compiled(run: &Execution<'_>, pattern: &[u8]) -> Compiled {
     let compiling_bytes = TRANSLATION_FACTOR * pattern.len().min(TRANSLATED_MAX_BYTES);
     let mut held = run.hold(compiling_bytes)?;
     let mut regex_bytes = 0;
-    let result = translate(pattern, Purpose::Captures).and_then(|translation| {
-        if translation.cost > MAX_PATTERN_COST {
-            return Err("error parsing regexp: expression too large".to_owned());
-        }
-        run.work(usize::try_from(translation.cost).unwrap_or(usize::MAX) * WORK_PER_COST_BYTES)?;
-        regex_bytes = patterns::held_bytes(translation.cost);
-        let compiling = run.hold(patterns::compiling_bytes(translation.cost))?;
-        let compiled = compile_capturing(pattern).map(Arc::new)?;
-        drop(compiling);
-        Ok(compiled)
+    let kept = kept_regexes.and_then(|kept| kept.find(pattern));
+    let found = kept.map(|kept| {
+        count_compiling(run, kept.cost)?;
+        regex_bytes = patterns::held_bytes(kept.cost);
+        Ok(Arc::clone(&kept.regex))
     });
+    let compile = || {
+        translate(pattern, Purpose::Captures).and_then(|translation| {
+            if translation.cost > MAX_PATTERN_COST {
+                return Err("error parsing regexp: expression too large".to_owned());
+            }
+            count_compiling(run, translation.cost)?;
+            regex_bytes = patterns::held_bytes(translation.cost);
+            let compiling = run.hold(patterns::compiling_bytes(translation.cost))?;
+            let compiled = compile_capturing(pattern).map(Arc::new)?;
+            drop(compiling);
+            if let Some(kept) = kept_regexes {
+                kept.keep(pattern, &compiled, translation.cost);
+            }
+            Ok(compiled)
+        })
+    };
+    let result = found.unwrap_or_else(compile);
     held.shrink_to(0);
     if run.meter().is_stopped() {
         return result;
@@ -298,6 +357,27 @@ mod tests {
         ] {
             assert_eq!(replaced(pattern, text, template), expected, "{pattern} in {text}");
         }
+    }
+
+    #[test]
+    fn a_template_keeps_its_first_small_patterns() {
+        let kept = KeptRegexes::default();
+        let compiled = |pattern: &str| {
+            let regex = compile_capturing(pattern.as_bytes()).expect("a pattern");
+            let cost = patterns::cost_of(pattern.as_bytes());
+            (Arc::new(regex), cost)
+        };
+        let keep = |pattern: &str| {
+            let (regex, cost) = compiled(pattern);
+            kept.keep(pattern.as_bytes(), &regex, cost);
+            kept.find(pattern.as_bytes()).map(|kept| Arc::ptr_eq(&kept.regex, &regex))
+        };
+        assert_eq!(keep("[a-z]{1000}"), None, "it is large");
+        for pattern in ["^a", "b", "c|d", "^(.+)-[0-9]+$"] {
+            assert_eq!(keep(pattern), Some(true), "{pattern}");
+        }
+        assert_eq!(keep("b"), Some(false), "the first stays");
+        assert_eq!(keep("e"), None, "there is no room");
     }
 
     #[test]

@@ -31,6 +31,7 @@ fn output(text: &str) -> Result<AlertOutput, String> {
         value: 1_234_567.891,
         external_labels: &external,
         external_url: "http://x.example:9090/base/p?q#f",
+        time_ns: 1_700_000_000_500_456_789,
         queries: &queries,
         lines: Some(&lines),
     })
@@ -287,6 +288,7 @@ fn a_template_asks_for_few_queries() {
             value: 0.0,
             external_labels: &empty,
             external_url: "",
+            time_ns: 0,
             queries: &queries,
             lines: None,
         };
@@ -298,4 +300,57 @@ fn a_template_asks_for_few_queries() {
 fn cores_may_share_a_template() {
     fn is_shared<T: Send + Sync>() {}
     is_shared::<AlertTemplate>();
+}
+
+/// By the documentation of Prometheus.
+#[test]
+fn times_and_addresses_of_queries() {
+    check(&[
+        (
+            "{{ now | printf \"%.3f\" }} {{ now | humanizeTimestamp }}",
+            "1700000000.500 2023-11-14 22:13:20.5 +0000 UTC",
+        ),
+        ("{{ (now | toTime).Year }} {{ printf \"%T\" now }}", "2023 float64"),
+        ("{{ toDuration 90 }} {{ toDuration \"1.5\" }} {{ toDuration -0.001 }}", "1m30s 1.5s -1ms"),
+        ("{{ (toTime now).Sub (toTime 1699999910.5) | humanizeDuration }}", "1m 30s"),
+        ("{{ (toTime 0).Add (toDuration 3600) }}", "1970-01-01 01:00:00 +0000 UTC"),
+        (
+            "{{ urlQueryEscape \"a b&c=\u{e4}/%\" }} {{ $labels.inst | urlQueryEscape }}",
+            "a+b%26c%3D%C3%A4%2F%25 h%3A9",
+        ),
+    ]);
+    for template in ["{{ toDuration \"NaN\" }}", "{{ toDuration 1e10 }}", "{{ toDuration \"x\" }}"]
+    {
+        let error = render(template).expect_err(template);
+        assert!(error.contains("error calling toDuration: "), "{error}");
+    }
+}
+
+/// The first executions compile, the others find what is kept: nobody sees a difference.
+#[test]
+fn kept_patterns_change_no_output() {
+    let text = r#"{{ range $i, $p := (args "^a" "b$" "(.)-" "x*" "[0-9]+" "^a" $labels.p) }}
+        {{- match $p $labels.v }}{{ reReplaceAll $p "<$1>" $labels.v }};{{ end }}"#;
+    let template = AlertTemplate::parse("__alert_X", text).expect("a template");
+    let external = Labels::empty();
+    let execute = |template: &AlertTemplate, pattern: &str, value: &str| {
+        let own = labels(&[("p", pattern), ("v", value)]);
+        template.execute(&AlertData {
+            labels: &own,
+            value: 0.0,
+            external_labels: &external,
+            external_url: "",
+            time_ns: 0,
+            queries: &BTreeMap::new(),
+            lines: None,
+        })
+    };
+    for value in ["ab", "a-1b", "", "9-x-8"] {
+        for pattern in ["^a", "[", "(", "q", "b|c", "q"] {
+            let fresh = AlertTemplate::parse("__alert_X", text).expect("a template");
+            let expected = execute(&fresh, pattern, value);
+            assert_eq!(execute(&template, pattern, value), expected, "{pattern} {value}");
+            assert_eq!(execute(&template, pattern, value), expected, "{pattern} {value}");
+        }
+    }
 }

@@ -43,6 +43,11 @@ pub(in super::super) const FUNCTIONS: &[Function] = &[
         }
         to_time(value).map(Value::Time)
     }),
+    Function::new("toDuration", ANY, |_, args| to_duration(to_float(&args[0])?)),
+    // Seconds since 1970, to the millisecond.
+    Function::new("now", &[], |run, _| {
+        Ok(Value::Float(run.input.now_ns.div_euclid(1_000_000) as f64 / 1000.0))
+    }),
     Function::new("parseDuration", &[Param::Text], parse_duration),
 ];
 
@@ -55,6 +60,7 @@ fn to_float(value: &Value<'_>) -> Result<f64, String> {
     match value {
         Value::Float(value) => Ok(*value),
         Value::Int(value) | Value::Int64(value) => Ok(*value as f64),
+        Value::Duration(duration_ns) => Ok(*duration_ns as f64 / NANOS_PER_SECOND),
         Value::Text(text) => parse_float(&String::from_utf8_lossy(text.bytes())),
         other => Err(format!("can't convert {} to float", other.type_name())),
     }
@@ -141,6 +147,16 @@ fn to_time(seconds: f64) -> Result<Time, String> {
         ));
     }
     Ok(Time::from_unix_parts(unix_ns as i64 / 1_000_000, 1_000))
+}
+
+/// A number of seconds as a duration, without parts of a nanosecond. Go wraps where there is none.
+fn to_duration<'v>(seconds: f64) -> Result<Value<'v>, String> {
+    let duration_ns = seconds * NANOS_PER_SECOND;
+    if !(i64::MIN as f64..i64::MAX as f64).contains(&duration_ns) {
+        let shown = print_float(seconds);
+        return Err(format!("{shown} cannot be represented as a duration"));
+    }
+    Ok(Value::Duration(duration_ns as i64))
 }
 
 fn parse_duration<'v>(_: &Execution<'v>, args: &mut [Value<'v>]) -> Result<Value<'v>, String> {

@@ -9,6 +9,10 @@ use crate::engine::template::value::Value;
 pub(in super::super) const FUNCTIONS: &[Function] = &[
     Function::new("graphLink", &[Param::Text], |run, args| link(run, args, b"0")),
     Function::new("tableLink", &[Param::Text], |run, args| link(run, args, b"1")),
+    Function::new("urlQueryEscape", &[Param::Text], |run, args| {
+        let value = text(args, 0)?;
+        run.build(|out| query_escape(out, value.bytes())).map(Value::text)
+    }),
     Function::new("externalURL", &[], |run, _| {
         Ok(Value::text(alert(run)?.data.external_url.as_bytes()))
     }),
