@@ -49,7 +49,7 @@ struct Shared {
     /// The rest of the first bytes.
     first_bytes: AtomicU64,
     /// The first bytes.
-    _first: Reservation,
+    first: Reservation,
 }
 
 impl Account {
@@ -72,7 +72,7 @@ impl Account {
             max_bytes: max_bytes.max(first_bytes),
             used_bytes: AtomicU64::new(0),
             first_bytes: AtomicU64::new(first_bytes),
-            _first: budget.try_reserve(first_bytes)?,
+            first: budget.try_reserve(first_bytes)?,
         };
         Some(Account { shared: Arc::new(shared) })
     }
@@ -128,6 +128,12 @@ impl Grant {
     /// Bytes held.
     pub fn bytes(&self) -> u64 {
         self.first_bytes + self.reserved_bytes()
+    }
+
+    /// Bytes of the budget that stay reserved for this grant's sake: its own ones beyond the
+    /// guaranteed ones, and all guaranteed ones of its account.
+    pub fn budget_bytes(&self) -> u64 {
+        self.account.shared.first.bytes() + self.reserved_bytes()
     }
 
     fn reserved_bytes(&self) -> u64 {
@@ -238,11 +244,11 @@ mod tests {
         assert_eq!((grant.bytes(), account.used_bytes()), (1000, 1000));
         drop(others);
         grant.grow(200_000).expect("there is room now");
-        assert_eq!(budget.used_bytes(), 201_000);
+        assert_eq!((budget.used_bytes(), grant.budget_bytes()), (201_000, 201_000));
         let denied = Denied::TooLarge { max_bytes: 1 << 20 };
         assert_eq!(grant.grow(1 << 20), Err(denied));
         grant.shrink_to(10);
-        assert_eq!(budget.used_bytes(), 1000);
+        assert_eq!((budget.used_bytes(), grant.budget_bytes()), (1000, 1000));
         drop(account);
         assert_eq!(budget.used_bytes(), 1000, "a grant keeps its account");
         drop(grant);

@@ -2,10 +2,11 @@
 //! that may change when somebody asks for it (SIGHUP, `/-/reload`).
 //!
 //! Guarantees: core 0 does it, through the runtime's files, and takes their text apart beside its
-//! other work on the side thread. Only a change of the text is looked at. Files that cannot be read
-//! or are wrong change nothing: the last good limits and certificates stay, the log says once why,
-//! and the metrics show it until the files are good again. Everything is read and checked before
-//! anything is switched. Wishes that come during a reading lead to one more reading.
+//! other work on the side thread. Only a change of the text is looked at; a text that names other
+//! files which cannot be used is looked at again. Files that cannot be read or are wrong change
+//! nothing: the last good limits and certificates stay, the log says once why, and the metrics show
+//! it until the files are good again. Everything is read and checked before anything is switched.
+//! Wishes that come during a reading lead to one more reading.
 
 use std::io;
 use std::path::Path;
@@ -19,7 +20,8 @@ use logsvc_runtime::{CoreId, Monotonic, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use crate::config::{
-    FILE_MAX_BYTES, IgnoredKey, LimitsOfTenants, RuntimeFiles, print, retention, sha256,
+    FILE_MAX_BYTES, IgnoredKey, LimitsOfTenants, NEEDED_FILE_MAX_BYTES, RuntimeFiles, print,
+    retention, sha256,
 };
 use crate::node::NodeState;
 
@@ -195,9 +197,15 @@ async fn read_again<R: Runtime>(
     }
     let config = Arc::clone(&node.config);
     // Long files take a while.
-    let parsed = runtime.offload(move || config.parse_limits(&texts)).await;
-    match parsed {
+    let parse = move || {
+        let files = RuntimeFiles::parse(&texts, &config.limits)?;
+        let faults = config.ruler.tenant_faults(&files.limits);
+        if faults.is_empty() { Ok(files) } else { Err(faults) }
+    };
+    match runtime.offload(parse).await {
         Ok(files) => {
+            // Other files may become good without a change of these, so they are looked at again.
+            check_needed_files(runtime, node, &files.limits).await?;
             (seen.used_sha256, seen.refused_sha256) = (hash, None);
             Ok(Some(files))
         }
@@ -208,12 +216,30 @@ async fn read_again<R: Runtime>(
     }
 }
 
+/// Reads the files that the settings of single tenants name.
+///
+/// # Errors
+/// Some of them cannot be used; the text has all faults.
+async fn check_needed_files<R: Runtime>(
+    runtime: &R,
+    node: &NodeState,
+    limits: &LimitsOfTenants,
+) -> Result<(), String> {
+    let mut faults = Vec::new();
+    for (tenant, file) in node.config.ruler.tenant_files(limits) {
+        let bytes = runtime.read_file(&file.path, NEEDED_FILE_MAX_BYTES as usize).await;
+        faults.extend(file.tenant_fault(&tenant, bytes.and_then(text_of)));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+}
+
+fn text_of(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
 async fn read<R: Runtime>(runtime: &R, path: &str) -> Result<String, String> {
     let bytes = runtime.read_file(Path::new(path), FILE_MAX_BYTES).await;
-    let text = bytes.and_then(|bytes| {
-        String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
-    });
-    text.map_err(|error| format!("cannot read {path}: {error}"))
+    bytes.and_then(text_of).map_err(|error| format!("cannot read {path}: {error}"))
 }
 
 /// Applies new limits, first to the cores and then to the retention of shards.

@@ -91,7 +91,7 @@ pub(super) fn check(config: &Config, errors: &mut Vec<String>) {
     need(config.retention_max_disk_percent <= 100, "retention.max_disk_percent: at most 100");
     need(config.form_body_max_bytes > 0, "frontend.max_body_size: must be more than 0");
     config.tls.check(errors);
-    config.ruler.check(errors);
+    config.ruler.check(&config.limits.ruler, errors);
     errors.extend(check_limits(&config.limits).map(|error| format!("limits_config.{error}")));
 }
 

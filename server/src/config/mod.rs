@@ -59,7 +59,7 @@ pub(crate) use foreign::{flag_alias, flag_reason};
 pub(crate) use limits::Limits;
 pub(crate) use machine::{Machine, user};
 pub(crate) use otlp::{OtlpConfig, OtlpRules};
-pub(crate) use ruler::{RulerLimits, RulerSettings};
+pub(crate) use ruler::{NEEDED_FILE_MAX_BYTES, RulerLimits, RulerSettings};
 pub(crate) use runtime_file::{RuntimeFiles, sha256};
 pub(crate) use stream_retention::StreamRetention;
 pub(crate) use tenants::{LimitsOfTenants, LimitsView, TenantLimits};
@@ -297,20 +297,6 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads the texts of the files with the limits of single tenants, and looks at the files that
-    /// these limits name.
-    ///
-    /// # Errors
-    /// Everything that is wrong with them, one text for each fault.
-    pub(crate) fn parse_limits(&self, texts: &[String]) -> Result<RuntimeFiles, Vec<String>> {
-        let files = RuntimeFiles::parse(texts, &self.limits)?;
-        let mut errors = Vec::new();
-        let own = files.limits.own().map(|(_, limits)| limits);
-        let all = std::iter::once(files.limits.others()).chain(own);
-        self.ruler.check_files(all.map(|limits| &limits.ruler), &mut errors);
-        if errors.is_empty() { Ok(files) } else { Err(errors) }
-    }
-
     /// Fills in the settings that depend on the machine or follow from other settings.
     fn complete(&mut self, machine: &Machine) -> Result<(), String> {
         if self.cores == 0 {
@@ -425,7 +411,12 @@ pub(crate) fn load(
     let texts = config.runtime_files.iter().map(|path| file::read(Path::new(path)));
     let texts: Vec<String> =
         texts.collect::<Result<_, String>>().map_err(|error| ConfigErrors(vec![error]))?;
-    let files = config.parse_limits(&texts).map_err(ConfigErrors)?;
+    let files = RuntimeFiles::parse(&texts, &config.limits).map_err(ConfigErrors)?;
+    let mut errors = config.ruler.tenant_faults(&files.limits);
+    config.ruler.check_files(&files.limits, &mut errors);
+    if !errors.is_empty() {
+        return Err(ConfigErrors(errors));
+    }
     ignored_keys.extend(files.ignored_keys);
     let mut given: Vec<&str> = flags.iter().map(|(setting, _)| setting.path).collect();
     if let Ok(keys) = file::parse(&text) {

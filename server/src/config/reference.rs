@@ -186,8 +186,11 @@ without: `oauth2`, `azuread`, `google_iam`, `proxy_connect_header`, `no_proxy`, 
 file, and stores of secrets are errors. The server drops a header `X-Scope-OrgID` of the settings.
 
 `/config` shows `<secret>` in place of passwords, credentials and the values of headers, and `xxxxx`
-in place of a password in an address. When the server starts it reads the files that
-`alertmanager_client` and `tls_config` name, and refuses to start if one cannot be used.
+in place of a password in an address. When the server starts it reads the files with certificates,
+keys, passwords and credentials that these settings name, and refuses to start if one cannot be
+used. Files that only settings of single tenants name are read, too: then, and when the file with
+the limits of tenants has changed, which is refused as a whole if one of them cannot be used. It is
+an error if `min_backoff` of a receiver is more than its `max_backoff`.
 
 Limits of a tenant change receivers in this order: `ruler_remote_write_url` and the other single keys
 change each receiver, then the section of `ruler_remote_write_config` with the receiver's id. A

@@ -156,6 +156,30 @@ fn limits_change_while_the_server_runs() {
 }
 
 #[test]
+fn files_that_a_tenant_needs_are_read_when_the_limits_change() {
+    let folder = DataDir::new();
+    let file = file_of(&folder, "");
+    let server = start(&folder, &file);
+    let token = folder.path().join("token");
+    let client = format!("{{credentials_file: {}}}", token.display());
+    write(
+        &file,
+        &format!(
+            "overrides: {{a: {{ruler_alertmanager_config: {{alertmanager_client: {client}}}}}}}"
+        ),
+    );
+    let expected = format!(
+        "failed to load runtime config: invalid override for tenant a: error loading credentials \
+         file: {}: ",
+        token.display()
+    );
+    assert!(server.await_log(|log| log.contains(&expected).then_some(())).is_some());
+    // The same limits are good when that file is there.
+    std::fs::write(&token, "a token").expect("the folder can be written");
+    count_changes(&server, 1);
+}
+
+#[test]
 fn a_bad_file_stops_the_start() {
     let folder = DataDir::new();
     let text = "overrides: {a: {max_line_size: 5}, b: {retention_period: 1h}, c: {x: 1}}";

@@ -1,22 +1,25 @@
-//! Refuses settings of the ruler that contradict each other, and names those without an effect.
+//! Refuses settings of the ruler that contradict each other or name files that cannot be used, and
+//! names those without an effect.
 
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use logsvc_rules::config::ClientTls;
+use logsvc_proto::TenantId;
+use logsvc_rules::config::{ClientAuth, HttpConfig, SecretSource};
 
 use super::{RulerLimits, RulerSettings};
+use crate::config::LimitsOfTenants;
 
 /// Stores of the reference that are elsewhere.
 const OBJECT_STORES: [&str; 10] =
     ["s3", "gcs", "azure", "swift", "bos", "cos", "alibabacloud", "configdb", "consul", "etcd"];
 
-/// Longer files are no certificates.
-const PEM_MAX_BYTES: u64 = 1 << 20;
+/// Longer files are neither certificates nor secrets.
+pub(crate) const NEEDED_FILE_MAX_BYTES: u32 = 1 << 20;
 
 impl RulerSettings {
     /// Appends a text for each fault.
-    pub(in crate::config) fn check(&self, errors: &mut Vec<String>) {
+    pub(in crate::config) fn check(&self, limits: &RulerLimits, errors: &mut Vec<String>) {
         if !matches!(self.evaluation_mode.as_str(), "" | "local" | "remote") {
             errors.push(format!(
                 "invalid ruler evaluation config: invalid evaluation mode: {}. Acceptable modes \
@@ -50,6 +53,7 @@ impl RulerSettings {
             errors.push(format!("ruler.{error}"));
         }
         self.check_remote_write(errors);
+        self.check_pauses(limits, errors);
     }
 
     fn check_remote_write(&self, errors: &mut Vec<String>) {
@@ -80,26 +84,75 @@ impl RulerSettings {
         }
     }
 
-    /// Appends a text for each file of TLS that cannot be used, of the node or of a tenant with one
-    /// of these limits. Requests read them again.
-    pub(in crate::config) fn check_files<'a>(
-        &self,
-        of_tenants: impl Iterator<Item = &'a RulerLimits>,
-        errors: &mut Vec<String>,
-    ) {
-        let mut used: Vec<ClientTls> =
-            self.alertmanager.config().into_iter().map(|config| config.http.tls).collect();
-        for limits in of_tenants {
-            let alertmanager = limits.alertmanager.meaning().iter().map(|own| &own.0.http);
-            let receivers = self.remote_write_of(limits).clients;
-            for http in alertmanager.chain(receivers.iter().map(|client| &client.http)) {
-                // Tenants mostly share the files of the node.
-                if !used.contains(&http.tls) {
-                    used.push(http.tls.clone());
+    /// Appends a text for each receiver of a tenant with these limits whose pauses contradict each
+    /// other.
+    fn check_pauses(&self, limits: &RulerLimits, errors: &mut Vec<String>) {
+        for client in self.remote_write_of(limits).clients {
+            let (min, max) = (client.queue.min_backoff, client.queue.max_backoff);
+            if min > max {
+                errors.push(format!(
+                    "remote write to {:?}: min_backoff ({min:?}) must not be more than max_backoff \
+                     ({max:?})",
+                    client.id
+                ));
+            }
+        }
+    }
+
+    /// What is wrong with the limits of single tenants over these settings: one text for each
+    /// fault, in the order of the tenants' names.
+    pub(crate) fn tenant_faults(&self, limits: &LimitsOfTenants) -> Vec<String> {
+        let mut faults = Vec::new();
+        for (tenant, own) in limits.own() {
+            let mut errors = Vec::new();
+            self.check_pauses(&own.ruler, &mut errors);
+            faults.extend(errors.into_iter().map(|error| of_tenant(tenant, &error)));
+        }
+        faults.sort();
+        faults
+    }
+
+    /// Files that requests to Alertmanagers and receivers need for tenants with these limits.
+    pub(in crate::config) fn files(&self, limits: &RulerLimits) -> Vec<NeededFile> {
+        let own = limits.alertmanager.meaning().as_ref().map(|own| own.0.http.clone());
+        let alertmanager = self.alertmanager.config().ok().map(|config| config.http);
+        let receivers = self.remote_write_of(limits).clients.into_iter().map(|it| it.http);
+        let mut files = Vec::new();
+        for http in alertmanager.into_iter().chain(own).chain(receivers) {
+            for file in files_of(&http) {
+                if !files.contains(&file) {
+                    files.push(file);
                 }
             }
         }
-        used.iter().for_each(|tls| check_tls(tls, errors));
+        files
+    }
+
+    /// Files that only single tenants need, in the order of the tenants' names.
+    pub(crate) fn tenant_files(&self, limits: &LimitsOfTenants) -> Vec<(TenantId, NeededFile)> {
+        let of_all = self.files(&limits.others().ruler);
+        let mut files = Vec::new();
+        for (tenant, own) in limits.own() {
+            let needed = self.files(&own.ruler).into_iter();
+            let needed = needed.filter(|file| !of_all.contains(file));
+            files.extend(needed.map(|file| (tenant.clone(), file)));
+        }
+        files.sort();
+        files
+    }
+
+    /// Appends a text for each file that cannot be used. Requests read them again.
+    pub(in crate::config) fn check_files(
+        &self,
+        limits: &LimitsOfTenants,
+        errors: &mut Vec<String>,
+    ) {
+        for file in self.files(&limits.others().ruler) {
+            errors.extend(file.fault(read(&file.path)));
+        }
+        for (tenant, file) in self.tenant_files(limits) {
+            errors.extend(file.tenant_fault(&tenant, read(&file.path)));
+        }
     }
 
     /// Names settings that do nothing as they are set, with the reasons.
@@ -128,29 +181,72 @@ impl RulerSettings {
     }
 }
 
-fn check_tls(tls: &ClientTls, errors: &mut Vec<String>) {
-    for (file, name, begins) in [
-        (&tls.ca_file, "ca cert", "CERTIFICATE-----"),
-        (&tls.cert_file, "client cert", "CERTIFICATE-----"),
-        (&tls.key_file, "client key", "PRIVATE KEY-----"),
-    ] {
-        let Some(file) = file else { continue };
-        let fault = match read(file) {
-            Ok(text) if text.contains("-----BEGIN ") && text.contains(begins) => continue,
-            Ok(_) => "it has no PEM of this kind".to_owned(),
-            Err(error) => error.to_string(),
+/// A file that requests need.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct NeededFile {
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// What it is.
+    name: &'static str,
+    /// What a line of it has to have; `None` for secrets.
+    pem: Option<&'static str>,
+}
+
+impl NeededFile {
+    /// What is wrong with the file, by the outcome of reading it. Nothing of the file is in the
+    /// text.
+    fn fault(&self, text: io::Result<String>) -> Option<String> {
+        let fault = match (text, self.pem) {
+            (Ok(_), None) => return None,
+            (Ok(text), Some(pem)) if text.contains("-----BEGIN ") && text.contains(pem) => {
+                return None;
+            }
+            (Ok(_), Some(_)) => "it has no PEM of this kind".to_owned(),
+            (Err(error), _) => error.to_string(),
         };
-        let text = format!("error loading {name}: {}: {fault}", file.display());
-        if !errors.contains(&text) {
-            errors.push(text);
-        }
+        Some(format!("error loading {}: {}: {fault}", self.name, self.path.display()))
     }
+
+    /// The same for a file that a tenant needs.
+    pub(crate) fn tenant_fault(
+        &self,
+        tenant: &TenantId,
+        text: io::Result<String>,
+    ) -> Option<String> {
+        self.fault(text).map(|fault| of_tenant(tenant, &fault))
+    }
+}
+
+fn of_tenant(tenant: &TenantId, fault: &str) -> String {
+    format!("invalid override for tenant {}: {fault}", tenant.as_str())
+}
+
+fn files_of(http: &HttpConfig) -> Vec<NeededFile> {
+    let secret = match &http.auth {
+        ClientAuth::Basic { password: SecretSource::File(path), .. } => {
+            Some(("password file", path))
+        }
+        ClientAuth::Credentials { credentials: SecretSource::File(path), .. } => {
+            Some(("credentials file", path))
+        }
+        _ => None,
+    };
+    let tls = [
+        (&http.tls.ca_file, "ca cert", "CERTIFICATE-----"),
+        (&http.tls.cert_file, "client cert", "CERTIFICATE-----"),
+        (&http.tls.key_file, "client key", "PRIVATE KEY-----"),
+    ];
+    let tls = tls.into_iter().filter_map(|(path, name, pem)| {
+        path.as_ref().map(|path| NeededFile { path: path.clone(), name, pem: Some(pem) })
+    });
+    let secret = secret.map(|(name, path)| NeededFile { path: path.clone(), name, pem: None });
+    tls.chain(secret).collect()
 }
 
 fn read(path: &Path) -> io::Result<String> {
     #[expect(clippy::disallowed_methods, reason = "at the start, before any core")]
     let file = std::fs::File::open(path)?;
     let mut text = String::new();
-    file.take(PEM_MAX_BYTES).read_to_string(&mut text)?;
+    file.take(NEEDED_FILE_MAX_BYTES.into()).read_to_string(&mut text)?;
     Ok(text)
 }

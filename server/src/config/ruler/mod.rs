@@ -6,7 +6,7 @@
 //! ([`tenant`]).
 //!
 //! Guarantee: no printed form has a secret. What can go wrong: bad values, which name their keys;
-//! and settings that contradict each other ([`check`]).
+//! settings that contradict each other, and files that cannot be used ([`check`]).
 
 mod check;
 mod client;
@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use logsvc_rules::config::{EvaluationConfig, RelabelConfig, SampleLogConfig, SigV4Config};
 
+pub(crate) use check::NEEDED_FILE_MAX_BYTES;
 pub(crate) use client::ClientChange;
 pub(crate) use notifier::{AlertmanagerSettings, TenantAlertmanager};
 pub(crate) use urls::Urls;

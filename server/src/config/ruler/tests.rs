@@ -446,6 +446,16 @@ fn bad_settings_name_their_keys() {
             client("queue_config: {min_backoff: 0s}"),
             "c.queue_config.min_backoff: must be more than 0",
         ),
+        (
+            client("queue_config: {min_backoff: 10s, max_backoff: 1s}"),
+            "remote write to \"c\": min_backoff (10s) must not be more than max_backoff (1s)",
+        ),
+        (client("remote_timeout: 0s"), "c.remote_timeout: must be more than 0"),
+        (client("remote_timeout: -5s"), "c.remote_timeout: \"-5s\" is not a duration"),
+        (
+            client("queue_config: {max_backoff: -5s}"),
+            "c.queue_config.max_backoff: \"-5s\" is not a duration",
+        ),
         (client("oauth2: {client_id: x}"), "c.oauth2: this server cannot do that"),
         (client("headers: {Authorization: x}"), "c.headers.Authorization: set it by basic_auth"),
         (client("headers: {Content-Type: x}"), "c.headers: Content-Type is a reserved header"),
@@ -550,14 +560,44 @@ fn files_of_tls_are_read_at_the_start() {
     assert!(errors[0].starts_with("error loading ca cert: /none/ca: "), "{errors:?}");
     assert!(errors[1].starts_with("error loading client cert: /none/cert: "), "{errors:?}");
     assert!(errors[2].starts_with(&format!("error loading client key: {cert}: ")), "{errors:?}");
-
-    // A tenant's files, too. A file that others use is named once.
-    let tenants = "overrides:
-  a: {ruler_alertmanager_config: {alertmanager_client: {tls_ca_path: /none/own}}}
-  b: {ruler_remote_write_config: {r: {url: 'https://h', tls_config: {ca_file: /none/own}}}}";
-    let tenants = pem("tenants.yaml", tenants);
-    let errors = start(&format!("runtime_config: {{file: {tenants}}}")).expect_err("a bad file");
-    assert_eq!(errors.len(), 1, "{errors:?}");
-    assert!(errors[0].starts_with("error loading ca cert: /none/own: "), "{errors:?}");
+    // Those of all tenants and of single ones, and files with secrets.
+    let own = |tls: &str| {
+        format!("ruler_alertmanager_config: {{alertmanager_client: {{tls_ca_path: {tls}, ")
+            + "credentials_file: /none/token}}"
+    };
+    let errors = start(&format!("limits_config: {{{}}}", own(&key))).expect_err("two bad files");
+    let expected =
+        [format!("error loading ca cert: {key}: "), loading("credentials file", "token")];
+    assert!(all_begin(&errors, &expected), "{errors:?}");
+    let runtime = pem("runtime.yaml", &format!("overrides: {{t: {{{}}}}}", own("/none/ca")));
+    let errors = start(&format!("runtime_config: {{file: {runtime}}}")).expect_err("a tenant's");
+    let of_t = |fault: String| format!("invalid override for tenant t: {fault}");
+    let expected = [of_t(loading("ca cert", "ca")), of_t(loading("credentials file", "token"))];
+    assert!(all_begin(&errors, &expected), "{errors:?}");
     std::fs::remove_dir_all(&folder).expect("the folder can go");
+}
+
+fn loading(name: &str, file: &str) -> String {
+    format!("error loading {name}: /none/{file}: ")
+}
+
+fn all_begin(texts: &[String], begins: &[String]) -> bool {
+    texts.len() == begins.len()
+        && texts.iter().zip(begins).all(|(text, begin)| text.starts_with(begin))
+}
+
+#[test]
+fn pauses_of_a_tenant_must_agree_with_those_of_the_node() {
+    let config = config_of(
+        "ruler: {remote_write: {enabled: true, clients: {c: {url: 'http://h', queue_config: \
+         {max_backoff: 1s}}}}}",
+    );
+    for (own, faults) in [("500ms", 0), ("2s", 1)] {
+        let texts = [format!("overrides: {{t: {{ruler_remote_write_queue_min_backoff: {own}}}}}")];
+        let files = RuntimeFiles::parse(&texts, &config.limits).expect("readable");
+        let found = config.ruler.tenant_faults(&files.limits);
+        assert_eq!(found.len(), faults, "{found:?}");
+        let begins = "invalid override for tenant t: remote write to \"c\": min_backoff (2s)";
+        assert!(found.iter().all(|fault| fault.starts_with(begins)), "{found:?}");
+    }
 }

@@ -79,14 +79,14 @@ pub(crate) fn with_held(response: Response, held: Arc<AnswerBody>) -> Response {
 /// Memory for an answer while it is written: reserved before it is allocated.
 pub(crate) struct AnswerMemory {
     budget: Budget,
-    /// Bytes of the budget that the result itself holds.
+    /// Bytes of the budget that are held for the result itself.
     result_bytes: u64,
     reservation: Option<Reservation>,
     cancellation: Cancellation,
 }
 
 impl AnswerMemory {
-    /// For the answer with a result that holds so many bytes of the budget, which are
+    /// For the answer with a result for which so many bytes of the budget are held, which are
     /// released no earlier than the answer is written.
     pub(crate) fn new(budget: &Budget, result_bytes: u64) -> AnswerMemory {
         let (budget, cancellation) = (budget.clone(), Cancellation::default());
@@ -244,6 +244,18 @@ mod tests {
         assert_eq!((never.status, out.capacity()), (StatusCode::PAYLOAD_TOO_LARGE, 0));
         drop(held);
         assert_eq!(budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn an_answer_that_would_not_fit_alone_is_too_large() {
+        let budget = Budget::new("queries", 1 << 20);
+        let _result = budget.try_reserve(900_000).expect("there is room");
+        let (mut room, mut out) = (AnswerMemory::new(&budget, 900_000), Vec::new());
+        let never = room.reserve_for(&mut out, 200_000).expect_err("no room beside the result");
+        assert_eq!(never.status, StatusCode::PAYLOAD_TOO_LARGE);
+        let _other = budget.try_reserve(100_000).expect("there is room");
+        let refused = room.reserve_for(&mut out, 100_000).expect_err("no room beside the other");
+        assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `query`, `query_range` and the deprecated `/api/prom/query`: parse, run, encode.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,6 +10,7 @@ use logsvc_logql::syntax::{self, ast::Expr};
 use logsvc_proto::encode::QueryStats;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
+use logsvc_shards::scan::PartAllowance;
 use logsvc_shards::types::Cancellation;
 
 use super::Querier;
@@ -271,7 +273,8 @@ impl<R: Runtime> Querier<R> {
             _ => result_bytes.saturating_mul(4),
         };
         let cancellation = CancelOnDrop(Cancellation::default());
-        let room = AnswerMemory::new(&self.core.budgets().queries, result_bytes as u64)
+        let own_bytes = budget_bytes(evaluated.memory.as_deref()).max(result_bytes as u64);
+        let room = AnswerMemory::new(&self.core.budgets().queries, own_bytes)
             .until(cancellation.0.clone());
         let encode = move || {
             let Evaluated { result, stats, warnings, memory: _memory } = evaluated;
@@ -284,6 +287,13 @@ impl<R: Runtime> Querier<R> {
         };
         inline_or_offloaded(&self.core.runtime, merge_queue(work), encode).await
     }
+}
+
+/// Bytes of the budget that are reserved as long as the memory of a result is held. They may be far
+/// more than the result itself has.
+fn budget_bytes(memory: Option<&(dyn Allowance + 'static)>) -> u64 {
+    let memory = memory.and_then(|memory| (memory as &dyn Any).downcast_ref::<PartAllowance>());
+    memory.map_or(0, |memory| memory.grant.budget_bytes())
 }
 
 /// Texts as they are written.

@@ -280,7 +280,7 @@ const TABLE: &[(&str, u16, How)] = &[
     (
         "response larger than the max message size (<size> vs <max>)",
         413,
-        Provoked(|n| n.range(&[("query", r#"{app="big"}"#), ("limit", "10")])),
+        Provoked(|n| n.range(&[("query", r#"{app="big"}"#)])),
     ),
     ("too many outstanding requests", 429, Provoked(|n| refused_beside_unread_answers(&n.narrow))),
     (
