@@ -199,7 +199,7 @@ async fn read_again<R: Runtime>(
     // Long files take a while.
     let parse = move || {
         let files = RuntimeFiles::parse(&texts, &config.limits)?;
-        let faults = config.ruler.tenant_faults(&files.limits);
+        let faults = config.ruler.tenant_faults(&files.limits.of_rules());
         if faults.is_empty() { Ok(files) } else { Err(faults) }
     };
     match runtime.offload(parse).await {
@@ -226,7 +226,7 @@ async fn check_needed_files<R: Runtime>(
     limits: &LimitsOfTenants,
 ) -> Result<(), String> {
     let mut faults = Vec::new();
-    for (tenant, file) in node.config.ruler.tenant_files(limits) {
+    for (tenant, file) in node.config.ruler.tenant_files(&limits.of_rules()) {
         let bytes = runtime.read_file(&file.path, NEEDED_FILE_MAX_BYTES as usize).await;
         faults.extend(file.tenant_fault(&tenant, bytes.and_then(text_of)));
     }

@@ -412,8 +412,8 @@ pub(crate) fn load(
     let texts: Vec<String> =
         texts.collect::<Result<_, String>>().map_err(|error| ConfigErrors(vec![error]))?;
     let files = RuntimeFiles::parse(&texts, &config.limits).map_err(ConfigErrors)?;
-    let mut errors = config.ruler.tenant_faults(&files.limits);
-    config.ruler.check_files(&files.limits, &mut errors);
+    let mut errors = config.ruler.tenant_faults(&files.limits.of_rules());
+    config.ruler.check_files(&files.limits.of_rules(), &mut errors);
     if !errors.is_empty() {
         return Err(ConfigErrors(errors));
     }

@@ -18,6 +18,7 @@ use ahash::{HashMap, RandomState};
 use logsvc_proto::TenantId;
 
 use super::Limits;
+use super::ruler::LimitsOfAll;
 
 /// The limits of all tenants at a time.
 #[derive(Clone, Debug)]
@@ -49,6 +50,12 @@ impl LimitsOfTenants {
     /// The limits of tenants without limits of their own.
     pub(crate) fn others(&self) -> &Limits {
         &self.others
+    }
+
+    /// Their part for rules.
+    pub(crate) fn of_rules(&self) -> LimitsOfAll<'_> {
+        let own = self.own().map(|(tenant, limits)| (tenant, &limits.ruler)).collect();
+        LimitsOfAll { others: &self.others.ruler, own }
     }
 
     /// Tenants with limits of their own, in no order.

@@ -8,7 +8,6 @@ use logsvc_proto::TenantId;
 use logsvc_rules::config::{ClientAuth, HttpConfig, SecretSource};
 
 use super::{RulerLimits, RulerSettings};
-use crate::config::LimitsOfTenants;
 
 /// Stores of the reference that are elsewhere.
 const OBJECT_STORES: [&str; 10] =
@@ -16,6 +15,14 @@ const OBJECT_STORES: [&str; 10] =
 
 /// Longer files are neither certificates nor secrets.
 pub(crate) const NEEDED_FILE_MAX_BYTES: u32 = 1 << 20;
+
+/// The limits of all tenants, as far as they are about rules.
+pub(crate) struct LimitsOfAll<'l> {
+    /// Of tenants without limits of their own.
+    pub(in crate::config) others: &'l RulerLimits,
+    /// Of the rest.
+    pub(in crate::config) own: Vec<(&'l TenantId, &'l RulerLimits)>,
+}
 
 impl RulerSettings {
     /// Appends a text for each fault.
@@ -101,11 +108,11 @@ impl RulerSettings {
 
     /// What is wrong with the limits of single tenants over these settings: one text for each
     /// fault, in the order of the tenants' names.
-    pub(crate) fn tenant_faults(&self, limits: &LimitsOfTenants) -> Vec<String> {
+    pub(crate) fn tenant_faults(&self, limits: &LimitsOfAll<'_>) -> Vec<String> {
         let mut faults = Vec::new();
-        for (tenant, own) in limits.own() {
+        for &(tenant, own) in &limits.own {
             let mut errors = Vec::new();
-            self.check_pauses(&own.ruler, &mut errors);
+            self.check_pauses(own, &mut errors);
             faults.extend(errors.into_iter().map(|error| of_tenant(tenant, &error)));
         }
         faults.sort();
@@ -129,11 +136,11 @@ impl RulerSettings {
     }
 
     /// Files that only single tenants need, in the order of the tenants' names.
-    pub(crate) fn tenant_files(&self, limits: &LimitsOfTenants) -> Vec<(TenantId, NeededFile)> {
-        let of_all = self.files(&limits.others().ruler);
+    pub(crate) fn tenant_files(&self, limits: &LimitsOfAll<'_>) -> Vec<(TenantId, NeededFile)> {
+        let of_all = self.files(limits.others);
         let mut files = Vec::new();
-        for (tenant, own) in limits.own() {
-            let needed = self.files(&own.ruler).into_iter();
+        for &(tenant, own) in &limits.own {
+            let needed = self.files(own).into_iter();
             let needed = needed.filter(|file| !of_all.contains(file));
             files.extend(needed.map(|file| (tenant.clone(), file)));
         }
@@ -144,10 +151,10 @@ impl RulerSettings {
     /// Appends a text for each file that cannot be used. Requests read them again.
     pub(in crate::config) fn check_files(
         &self,
-        limits: &LimitsOfTenants,
+        limits: &LimitsOfAll<'_>,
         errors: &mut Vec<String>,
     ) {
-        for file in self.files(&limits.others().ruler) {
+        for file in self.files(limits.others) {
             errors.extend(file.fault(read(&file.path)));
         }
         for (tenant, file) in self.tenant_files(limits) {

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use logsvc_rules::config::{EvaluationConfig, RelabelConfig, SampleLogConfig, SigV4Config};
 
-pub(crate) use check::NEEDED_FILE_MAX_BYTES;
+pub(crate) use check::{LimitsOfAll, NEEDED_FILE_MAX_BYTES};
 pub(crate) use client::ClientChange;
 pub(crate) use notifier::{AlertmanagerSettings, TenantAlertmanager};
 pub(crate) use urls::Urls;

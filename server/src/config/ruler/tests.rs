@@ -595,7 +595,7 @@ fn pauses_of_a_tenant_must_agree_with_those_of_the_node() {
     for (own, faults) in [("500ms", 0), ("2s", 1)] {
         let texts = [format!("overrides: {{t: {{ruler_remote_write_queue_min_backoff: {own}}}}}")];
         let files = RuntimeFiles::parse(&texts, &config.limits).expect("readable");
-        let found = config.ruler.tenant_faults(&files.limits);
+        let found = config.ruler.tenant_faults(&files.limits.of_rules());
         assert_eq!(found.len(), faults, "{found:?}");
         let begins = "invalid override for tenant t: remote write to \"c\": min_backoff (2s)";
         assert!(found.iter().all(|fault| fault.starts_with(begins)), "{found:?}");
