@@ -49,7 +49,7 @@ fn the_log_query_finds_the_entries_of_a_sample() {
         // Labels of the value, and filters behind it.
         ("sum by (app, n) (sum_over_time(E | unwrap n [1m]))", by_app),
         ("sum_over_time(E | unwrap n | n > 5 [1m])", r#" | n>5 | app="a\"b" | team="t""#),
-        ("sum_over_time(E | unwrap n [1m]) by (app)", by_app),
+        ("max_over_time(E | unwrap n [1m]) by (app)", by_app),
         // Of `label_replace`.
         (r#"label_replace(rate(E [1m]), "team", "$1", "app", "(.*)")"#, by_app),
         // Of pairs.

@@ -222,10 +222,10 @@ fn groups_with_the_same_hash_have_files_of_their_own() {
 fn names_of_groups_never_become_names_of_files() {
     let simulation = Simulation::new(1);
     let long = "n".repeat(5000);
-    let odd = ["..", ".", "g %+ü", "a/b", "/etc/passwd", "a\nb", "", &long];
+    let odd = ["..", ".", "g %+ü", "a/b", "/etc/passwd", "a\nb", &long];
     simulation.block_on(|runtime| async move {
         let (mut store, _) = opened(runtime).await;
-        for name in ["..", ".", "g %+ü", "a/b", "/etc/passwd", "a\nb", "", &"n".repeat(5000)] {
+        for name in ["..", ".", "g %+ü", "a/b", "/etc/passwd", "a\nb", &"n".repeat(5000)] {
             store.put(&tenant("t"), name, &group(name, 1)).await.expect("stored");
         }
     });
