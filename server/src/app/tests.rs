@@ -10,7 +10,7 @@ use logsvc_logql::engine::VectorSample;
 use logsvc_logql::syntax;
 use logsvc_proto::TenantId;
 use logsvc_rules::evaluator::{Evaluator, RuleAnswer, RuleLine, RuleQuery, RuleQueryError, Wanted};
-use logsvc_runtime::sim::{SimRuntime, Simulation};
+use logsvc_runtime::sim::{Disk, DiskOperation, SimRuntime, Simulation};
 use logsvc_runtime::{Budget, Monotonic, Reader, Reservation, Writer};
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 use serde_json::{Value, json};
@@ -25,6 +25,7 @@ struct TestNode {
     runtime: SimRuntime,
     evaluator: LaneEvaluator<SimRuntime>,
     state: Arc<NodeState>,
+    disk: Disk,
 }
 
 /// Runs a node of two cores while `script` runs on the first one.
@@ -53,16 +54,21 @@ fn with_node<F: Future<Output = ()> + 'static>(
     let script = Rc::new(RefCell::new(Some(script)));
     let ended = Rc::new(RefCell::new(false));
     let (simulation, node) = (Simulation::new(seed), Arc::clone(&boot.node));
-    let has_ended = Rc::clone(&ended);
+    let (has_ended, disk) = (Rc::clone(&ended), simulation.disk().clone());
     simulation.run(2, move |runtime| {
         let (script, has_ended) = (Rc::clone(&script), Rc::clone(&has_ended));
+        let disk = disk.clone();
         run_core_with(runtime.clone(), boot.clone(), {
             let state = Arc::clone(&boot.node);
             move |evaluator| {
                 let first = if runtime.core().0 == 0 { script.take() } else { None };
                 let Some(script) = first else { return };
-                let node =
-                    Rc::new(TestNode { runtime: runtime.clone(), evaluator, state: state.clone() });
+                let node = Rc::new(TestNode {
+                    runtime: runtime.clone(),
+                    evaluator,
+                    state: state.clone(),
+                    disk,
+                });
                 drop(runtime.spawn(async move {
                     state.recovered.wait().await;
                     script(node).await;
@@ -393,6 +399,51 @@ fn blocked_and_disabled_queries_fail_and_a_node_that_stops_says_so() {
             let later = node.rule(query, now_ns, Wanted::Vector).await;
             assert_eq!(later, Err(RuleQueryError::Stopping));
             drop(held);
+        },
+    );
+}
+
+#[test]
+fn a_query_that_is_blocked_by_policy_is_an_error() {
+    let change = |_: &mut Config, limits: &mut Limits| {
+        let setting = config::table::by_path("limits_config.blocked_queries").expect("the setting");
+        let flag = (setting, r#"[{"pattern": "vector(2)"}]"#.to_owned());
+        let machine = Machine { cores: 2, memory_bytes: Ok(1 << 30), limited_by: None };
+        let loaded = config::load(None, false, &[flag], &machine).expect("settings");
+        *limits = loaded.limits.others().clone();
+    };
+    with_node(15, change, |node| async move {
+        let now_ns = node.runtime.unix_nanos();
+        let error = node.vector("vector(2)", now_ns).await.expect_err("blocked");
+        assert_eq!(error, "query blocked by policy");
+        assert_eq!(node.vector("vector(3)", now_ns).await.map(|vector| vector.len()), Ok(1));
+    });
+}
+
+#[test]
+fn a_part_that_cannot_be_read_is_an_error_and_no_empty_answer() {
+    with_node(
+        16,
+        |_, _| (),
+        |node| async move {
+            let now_ns = node.runtime.unix_nanos();
+            let lines: Vec<_> = (0..50)
+                .map(|n| ("a", "p", now_ns - n * SECOND_NS / 10, format!("line {n}")))
+                .collect();
+            node.push(&lines).await;
+            let (status, text) = node.http("POST", "/flush", "").await;
+            assert_eq!(status, 204, "{text}");
+            let segments = node.disk.files(node.state.config.data_dir.join("segments"));
+            assert!(!segments.is_empty());
+            for segment in &segments {
+                node.disk.fail_next(DiskOperation::Read, segment, 1000);
+            }
+            let query = r#"sum(count_over_time({app="a"} |= "line 4" [1m]))"#;
+            let error = node.vector(query, now_ns).await.expect_err("unreadable");
+            assert!(error.contains("could not be read"), "{error}");
+            node.disk.clear_faults();
+            let vector = node.vector(query, now_ns).await.expect("readable again");
+            assert_eq!(samples(vector), [(BTreeMap::new(), 11.0)]);
         },
     );
 }
