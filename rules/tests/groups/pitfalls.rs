@@ -160,7 +160,9 @@ fn pitfall_5_templates_read_the_labels_of_the_result() {
         let queries = with_annotation(alert("C", QUERY, 0), "text", value);
         let bad = with_annotation(alert("D", QUERY, 0), "text", r#"{{ query "{" }}"#);
         let lines = r#"{{ range logLines 3 }}{{ . }}{{ end }}"#;
-        let lines = with_annotation(alert("E", QUERY, 0), "text", lines);
+        // The sample has the label from its entries.
+        let by_pod = r#"sum by (pod) (count_over_time({app="a"}[5m])) > 0"#;
+        let lines = with_annotation(alert("E", by_pod, 0), "text", lines);
         world.define(group("g", vec![rule, broken, queries, bad, lines]));
         world.script(|text, _| {
             let value = if text == "vector(7)" { 7.0 } else { 3.0 };
