@@ -34,7 +34,7 @@ enum Kind {
     Compiled {
         /// Messages have it.
         name: Box<str>,
-        template: AlertTemplate,
+        template: Box<AlertTemplate>,
     },
 }
 
@@ -57,7 +57,7 @@ impl Template {
             return Ok(Self(Kind::Plain(text.into())));
         }
         let name = format!("__alert_{alert}");
-        let template = AlertTemplate::parse(&name, text)?;
+        let template = Box::new(AlertTemplate::parse(&name, text)?);
         Ok(Self(Kind::Compiled { name: name.into(), template }))
     }
 

@@ -209,8 +209,7 @@ fn settings_are_shown() {
     let mut config = |mode: &str| {
         let reply = client.get(&format!("/config{mode}"));
         assert_eq!(reply.header("content-type"), Some("text/plain; charset=utf-8"));
-        let text = reply.expect(200);
-        text
+        reply.expect(200)
     };
     let full = config("");
     assert!(full.starts_with("target: all\n"), "{full}");
