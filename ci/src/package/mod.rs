@@ -66,6 +66,9 @@ pub(crate) fn run(binary: &Path, out: &Path, tries: bool) -> Result<()> {
     }
     manifests::check()?;
     let release = Release::of_repository()?;
+    // Programs that are called here run in other folders.
+    let (binary, out) = (std::path::absolute(binary)?, std::path::absolute(out)?);
+    let (binary, out) = (binary.as_path(), out.as_path());
     empty(out)?;
     let made = make(&release, binary, out)?;
     let sums = sums(out)?;

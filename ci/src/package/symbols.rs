@@ -13,19 +13,19 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Writes the debug information of `binary` to `out/name`, and gives the program without it.
+/// Writes the debug information of `binary` to `out/name`, and gives the program without it. Both
+/// paths are absolute.
 pub(super) fn split(binary: &Path, out: &Path, name: &str) -> Result<Vec<u8>> {
     let objcopy = |args: &[&str], files: &[&Path]| {
         let mut command = Command::new("objcopy");
         command.args(args).args(files).current_dir(out);
         run_within(command, LIMIT)
     };
-    let binary = std::path::absolute(binary)?;
     let stripped = out.join("logsvc.stripped");
-    objcopy(&["--only-keep-debug"], &[&binary, Path::new(name)])?;
+    objcopy(&["--only-keep-debug"], &[binary, Path::new(name)])?;
     // The link holds the name and a checksum of the file, so that file comes first.
     let link = format!("--add-gnu-debuglink={name}");
-    objcopy(&["--strip-all", &link], &[&binary, &stripped])?;
+    objcopy(&["--strip-all", &link], &[binary, &stripped])?;
     let sections = |file: &Path| {
         let mut command = Command::new("objdump");
         command.arg("-h").arg(file);
