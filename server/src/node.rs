@@ -214,6 +214,7 @@ pub(crate) struct NodeState {
     /// Limits of tenants.
     pub(crate) limits: Arc<TenantLimits>,
     /// Certificates and keys of TLS.
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there are none"))]
     pub(crate) tls: Certificates,
     /// How many connections may be open.
     pub(crate) connections: ConnectionLimit,

@@ -160,7 +160,7 @@ async fn read_all<R: Runtime>(
         node.tls.replace(tls);
     }
     #[cfg(not(feature = "tls"))]
-    drop(tls);
+    let _ = tls;
     if let Some(files) = files {
         apply(runtime, node, &links.shards, files).await;
     }
