@@ -11,18 +11,14 @@ use logsvc_runtime::{CoreId, Monotonic};
 /// The states of all shards.
 #[derive(Debug)]
 pub(crate) struct IntakeHealth {
-    begun: Monotonic,
-    /// By shard: when its log last failed, in ms since `begun` and one more; 0: it did not.
+    /// By shard: when its log last failed, in ms of the monotonic clock and one more; 0: it did not.
     failed_ms: Box<[AtomicU64]>,
 }
 
 impl IntakeHealth {
     /// All are well.
     pub(crate) fn new(shards: u16) -> IntakeHealth {
-        IntakeHealth {
-            begun: Monotonic(0),
-            failed_ms: (0..shards).map(|_| AtomicU64::new(0)).collect(),
-        }
+        IntakeHealth { failed_ms: (0..shards).map(|_| AtomicU64::new(0)).collect() }
     }
 
     /// A shard has stored something.
@@ -36,14 +32,14 @@ impl IntakeHealth {
 
     /// The log of a shard could not be written.
     pub(crate) fn failed(&self, shard: CoreId, now: Monotonic) {
-        let since_ms = u64::try_from(now.since(self.begun).as_millis()).unwrap_or(u64::MAX - 1);
+        let since_ms = u64::try_from(now.since(Monotonic(0)).as_millis()).unwrap_or(u64::MAX - 1);
         self.failed_ms[shard.index()].store(since_ms + 1, Ordering::Relaxed);
     }
 
     /// How long ago a log has failed last; `None` if all shards are well.
     pub(crate) fn fault_age(&self, now: Monotonic) -> Option<Duration> {
         let failed = self.failed_ms.iter().map(|ms| ms.load(Ordering::Relaxed)).max()?;
-        let since = self.begun.after(Duration::from_millis(failed.checked_sub(1)?));
+        let since = Monotonic(0).after(Duration::from_millis(failed.checked_sub(1)?));
         Some(now.since(since))
     }
 
