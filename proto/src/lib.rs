@@ -20,6 +20,7 @@ pub mod labels;
 pub mod messages;
 pub mod otlp;
 pub mod push;
+pub mod records;
 pub mod tenant;
 pub mod time;
 pub mod varint;

@@ -27,7 +27,7 @@ pub(super) const ORDERS: &[Order] = &[
             "bytes go messages tenant varint words",
             "body encode labels time",
             "ids push",
-            "discover error otlp",
+            "discover error otlp records",
         ],
     },
     Order {

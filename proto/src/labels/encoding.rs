@@ -48,14 +48,22 @@ pub(super) fn encode_sorted<'a>(
     let lengths = pairs.clone().flat_map(|(name, value)| [name.len(), value.len()]);
     let numbers_len_bytes: usize = lengths.chain([pairs.len()]).map(number_len_bytes).sum();
     let mut out = Vec::with_capacity(text_len_bytes + numbers_len_bytes);
-    varint::write(&mut out, pairs.len() as u64);
+    write_sorted(pairs, &mut out);
+    out.into_boxed_slice()
+}
+
+/// Appends the encoded form of pairs that are already sorted and unique.
+pub(crate) fn write_sorted<'a>(
+    pairs: impl ExactSizeIterator<Item = (&'a str, &'a str)>,
+    out: &mut Vec<u8>,
+) {
+    varint::write(out, pairs.len() as u64);
     for (name, value) in pairs {
-        varint::write(&mut out, name.len() as u64);
+        varint::write(out, name.len() as u64);
         out.extend_from_slice(name.as_bytes());
-        varint::write(&mut out, value.len() as u64);
+        varint::write(out, value.len() as u64);
         out.extend_from_slice(value.as_bytes());
     }
-    out.into_boxed_slice()
 }
 
 /// How many bytes a length takes: seven bits each.

@@ -39,7 +39,12 @@ impl<'a> LabelSource<'a> {
 
     /// A set that was put together already.
     pub fn labels(labels: &'a Labels) -> LabelSource<'a> {
-        LabelSource { form: LabelForm::Encoded, bytes: labels.as_bytes() }
+        LabelSource::encoded(labels.as_bytes())
+    }
+
+    /// The encoded form of a set.
+    pub(crate) fn encoded(bytes: &'a [u8]) -> LabelSource<'a> {
+        LabelSource { form: LabelForm::Encoded, bytes }
     }
 
     pub(super) fn json_object(bytes: &'a [u8]) -> LabelSource<'a> {
