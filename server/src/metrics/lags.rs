@@ -30,6 +30,16 @@ pub(crate) enum PushFormat {
     Loki,
     /// OpenTelemetry.
     Otlp,
+    /// Syslog, over any transport.
+    Syslog,
+    /// The journal of systemd.
+    Journald,
+    /// Bulk requests of Elasticsearch.
+    Elasticsearch,
+    /// Lines of text or JSON.
+    Lines,
+    /// Exports of a server like this one.
+    Import,
 }
 
 impl PushFormat {
@@ -37,6 +47,11 @@ impl PushFormat {
         match self {
             PushFormat::Loki => "loki",
             PushFormat::Otlp => "otlp",
+            PushFormat::Syslog => "syslog",
+            PushFormat::Journald => "journald",
+            PushFormat::Elasticsearch => "elasticsearch",
+            PushFormat::Lines => "lines",
+            PushFormat::Import => "import",
         }
     }
 }

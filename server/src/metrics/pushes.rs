@@ -46,10 +46,12 @@ pub(crate) enum Reason {
     DisallowedStructuredMetadata,
     BlockedIngestion,
     MissingEnforcedLabels,
+    /// What was sent as an entry cannot be read as one.
+    Unreadable,
 }
 
 impl Reason {
-    const ALL: [(Reason, &'static str); 18] = [
+    const ALL: [(Reason, &'static str); 19] = [
         (Reason::RateLimited, "rate_limited"),
         (Reason::PerStreamRateLimit, "per_stream_rate_limit"),
         (Reason::StreamLimit, "stream_limit"),
@@ -68,6 +70,7 @@ impl Reason {
         (Reason::DisallowedStructuredMetadata, "disallowed_structured_metadata"),
         (Reason::BlockedIngestion, "blocked_ingestion"),
         (Reason::MissingEnforcedLabels, "missing_enforced_labels"),
+        (Reason::Unreadable, "unreadable"),
     ];
 }
 

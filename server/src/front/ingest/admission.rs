@@ -56,6 +56,21 @@ impl LimitCheck {
         self.refused.binary_search(&place).is_ok()
     }
 
+    /// The answer for one stream, if it is refused.
+    pub(super) fn error_of(
+        &self,
+        tenant: &TenantId,
+        stream: &Rc<CachedStream>,
+    ) -> Option<ApiError> {
+        let is_it = |other: &&Rc<CachedStream>| Rc::ptr_eq(other, stream);
+        if self.too_many.iter().any(|other| is_it(&other)) {
+            return Some(ApiError::too_many_requests(too_many_streams(tenant, stream), 1));
+        }
+        let limited = self.too_fast.iter().find(|limited| is_it(&&limited.labels))?;
+        let wait_s = retry_after_s(limited.wait);
+        Some(ApiError::too_many_requests(limited.text(tenant), wait_s))
+    }
+
     /// The answer, if anything is refused.
     pub(super) fn into_error(self, tenant: &TenantId) -> Option<ApiError> {
         let streams = self.too_many.iter().map(|stream| too_many_streams(tenant, stream));

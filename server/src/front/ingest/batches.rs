@@ -55,6 +55,9 @@ pub(super) trait PushedStream {
 pub(super) trait EntryCursor {
     /// The next entry, or why it cannot be one; `None` after the last.
     fn next_entry(&mut self) -> Option<Result<EntryRef<'_>, BadEntry>>;
+
+    /// Hears that the last entry is refused.
+    fn refused(&mut self, _refusal: &Refusal) {}
 }
 
 /// Something that was sent as an entry and cannot be stored as one.
@@ -306,6 +309,7 @@ impl<R: Runtime> Ingest<R> {
                         good.write(&mut target.builder);
                     }
                     Err(refusal) => {
+                        entries.refused(&refusal);
                         sent_entries.refusals.add(amount, &resolved.labels, refusal);
                     }
                 }

@@ -9,6 +9,7 @@ mod outcome;
 mod push;
 mod push_memory;
 mod rate_limit;
+pub(crate) mod records;
 mod refusals;
 mod stream_cache;
 mod streams;

@@ -9,15 +9,16 @@
 
 use http::StatusCode;
 use logsvc_http::Response;
-use logsvc_proto::TenantId;
 use logsvc_proto::error::ApiError;
+use logsvc_proto::{StreamId, TenantId};
 use logsvc_runtime::Runtime;
 use logsvc_shards::messages::{AppendError, ShardReply, ShardRequest, TooFarBehind};
 use logsvc_shards::wal::writer::WalUnavailable;
 
 use super::Ingest;
+use super::admission::LimitCheck;
 use super::batches::{Ingested, SentBatch, SentEntries, SentPush};
-use super::refusals::too_far_behind;
+use super::refusals::{Refusals, too_far_behind};
 use crate::front::core::errors::shard_gone;
 use crate::metrics::{Amount, Mutation, Reason, add};
 
@@ -44,6 +45,43 @@ pub(super) struct PartlyRefused {
     pub(super) stored_entries: u64,
 }
 
+/// What became of a push.
+pub(super) struct Gathered {
+    pub(super) stored: Stored,
+    refusals: Refusals,
+    pub(super) limit_check: LimitCheck,
+    /// Entries that were refused for good.
+    refused_entries: u64,
+}
+
+impl Gathered {
+    /// The worst of it.
+    fn into_outcome(self, tenant: &TenantId) -> Result<PushOutcome, ApiError> {
+        let Gathered { stored, refusals, limit_check, refused_entries } = self;
+        if let Some(error) = stored.failure {
+            return Err(error);
+        }
+        // A client sends a push again after a 429 and gives up after a 400; entries that are stored
+        // already are dropped as duplicates.
+        if let Some(error) = limit_check.into_error(tenant) {
+            return Err(error);
+        }
+        if !stored.refused_streams.ids.is_empty() {
+            return Err(stored.refused_streams.error());
+        }
+        let late = (!stored.too_far_behind.is_empty())
+            .then(|| too_far_behind(tenant.as_str(), &stored.too_far_behind));
+        match late.or_else(|| refusals.into_error()) {
+            None => Ok(PushOutcome::Stored),
+            Some(error) => Ok(PushOutcome::PartlyRefused(PartlyRefused {
+                error,
+                refused_entries,
+                stored_entries: stored.accepted,
+            })),
+        }
+    }
+}
+
 impl<R: Runtime> Ingest<R> {
     /// Waits for the shards that store a push, and returns its outcome.
     ///
@@ -54,11 +92,16 @@ impl<R: Runtime> Ingest<R> {
         tenant: &TenantId,
         push: Ingested<'_>,
     ) -> Result<PushOutcome, ApiError> {
-        let SentPush { kind, now_ns, sent_entries, limit_check } = match push {
-            Ingested::Answered(response) => return Ok(PushOutcome::Answered(response)),
-            Ingested::Refused(error) => return Err(error),
-            Ingested::Sent(sent) => *sent,
-        };
+        match push {
+            Ingested::Answered(response) => Ok(PushOutcome::Answered(response)),
+            Ingested::Refused(error) => Err(error),
+            Ingested::Sent(sent) => self.gather(tenant, *sent).await.into_outcome(tenant),
+        }
+    }
+
+    /// Waits for the shards that store a push; counts, and notes what is refused.
+    pub(super) async fn gather(&self, tenant: &TenantId, push: SentPush<'_>) -> Gathered {
+        let SentPush { kind, now_ns, sent_entries, limit_check } = push;
         let counters = self.core.counters().pushes.of(tenant);
         let SentEntries {
             sent,
@@ -107,29 +150,12 @@ impl<R: Runtime> Ingest<R> {
         self.note_pieces(tenant, kind.sender, &limit_check.pieces);
         self.note_pieces(tenant, kind.sender, &refusals.pieces);
         counters.received(amount(stored.accepted), share(metadata_bytes, stored.accepted));
-        if let Some(error) = stored.failure {
+        if let Some(error) = stored.failure.take() {
             let error = telling_what_is_stored(error, stored.accepted, kind.entries);
             self.core.note_refused_push(Some(tenant), kind.sender, &error);
-            return Err(error);
+            stored.failure = Some(error);
         }
-        // A client sends a push again after a 429 and gives up after a 400; entries that are stored
-        // already are dropped as duplicates.
-        if let Some(error) = limit_check.into_error(tenant) {
-            return Err(error);
-        }
-        if stored.refused_streams.streams > 0 {
-            return Err(stored.refused_streams.error());
-        }
-        let late = (!stored.too_far_behind.is_empty())
-            .then(|| too_far_behind(tenant.as_str(), &stored.too_far_behind));
-        match late.or_else(|| refusals.into_error()) {
-            None => Ok(PushOutcome::Stored),
-            Some(error) => Ok(PushOutcome::PartlyRefused(PartlyRefused {
-                error,
-                refused_entries: invalid + too_late,
-                stored_entries: stored.accepted,
-            })),
-        }
+        Gathered { stored, refusals, limit_check, refused_entries: invalid + too_late }
     }
 
     /// Waits for the reply to a batch.
@@ -152,7 +178,7 @@ impl<R: Runtime> Ingest<R> {
                     let is_known = refused.binary_search_by_key(&stream.id, |r| r.0).is_err();
                     stream.announced.set(is_known);
                 }
-                stored.refused_streams.streams += refused.len() as u64;
+                stored.refused_streams.ids.extend(refused.iter().map(|r| r.0));
                 stored.refused_streams.entries += refused.iter().map(|r| r.1).sum::<u64>();
                 stored.accepted += outcome.accepted;
                 stored.too_far_behind.extend(outcome.too_far_behind);
@@ -183,25 +209,26 @@ fn telling_what_is_stored(mut error: ApiError, stored: u64, sent: u64) -> ApiErr
 #[derive(Default)]
 pub(super) struct Stored {
     accepted: u64,
-    too_far_behind: Vec<TooFarBehind>,
-    refused_streams: RefusedStreams,
-    failure: Option<ApiError>,
+    pub(super) too_far_behind: Vec<TooFarBehind>,
+    pub(super) refused_streams: RefusedStreams,
+    pub(super) failure: Option<ApiError>,
 }
 
 /// New streams of a push that there is no memory for.
 #[derive(Default)]
-struct RefusedStreams {
-    streams: u64,
+pub(super) struct RefusedStreams {
+    pub(super) ids: Vec<StreamId>,
     entries: u64,
 }
 
 impl RefusedStreams {
-    fn error(&self) -> ApiError {
+    pub(super) fn error(&self) -> ApiError {
         let text = format!(
             "there is no memory for more streams: {} new streams with {} entries were refused, \
              and the other entries were stored; no new stream is taken until others have expired \
              or memory.max_bytes is raised; use fewer labels whose values vary",
-            self.streams, self.entries
+            self.ids.len(),
+            self.entries
         );
         ApiError::too_many_requests(text, TOO_MANY_STREAMS_RETRY_S).with_newline()
     }

@@ -86,6 +86,20 @@ impl<R: Runtime> Ingest<R> {
         &self,
         push: impl AsyncFnOnce(&mut PushBuffers) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
+        self.take_turn().await?;
+        let mut buffers = self.spare_buffers.borrow_mut().pop().unwrap_or_default();
+        let result = push(&mut buffers).await;
+        if buffers.capacity_bytes() <= KEPT_BUFFER_MAX_BYTES {
+            self.spare_buffers.borrow_mut().push(buffers);
+        }
+        result
+    }
+
+    /// Waits until the core may decode the next push.
+    ///
+    /// # Errors
+    /// The node takes none.
+    pub(super) async fn take_turn(&self) -> Result<(), ApiError> {
         if self.core.node.stop.is_triggered() {
             return Err(ApiError::unavailable("Ingester is shutting down"));
         }
@@ -94,12 +108,7 @@ impl<R: Runtime> Ingest<R> {
         }
         // The writes of the last push go to the disk while this one is decoded.
         self.turns.next(&self.core.runtime).await;
-        let mut buffers = self.spare_buffers.borrow_mut().pop().unwrap_or_default();
-        let result = push(&mut buffers).await;
-        if buffers.capacity_bytes() <= KEPT_BUFFER_MAX_BYTES {
-            self.spare_buffers.borrow_mut().push(buffers);
-        }
-        result
+        Ok(())
     }
 
     async fn push_decoded<'r>(

@@ -94,7 +94,7 @@ impl<R: Runtime> Ingest<R> {
 }
 
 /// Refuses labels that only the server may give.
-fn refuse_reserved(labels: &Labels) -> Result<(), ApiError> {
+pub(super) fn refuse_reserved(labels: &Labels) -> Result<(), ApiError> {
     if [BACKFILL, BACKFILL_SHARD].iter().all(|name| labels.get(name).is_none()) {
         return Ok(());
     }
