@@ -6,8 +6,9 @@
 //! | `application/json`, any case, any parameters | JSON |
 //! | any other media type | a snappy block that holds protobuf |
 //!
-//! `Content-Encoding` (compared exactly) may add gzip or raw DEFLATE around either. OTLP has rules
-//! of its own, see [`choose_otlp_decoder`]. No decompressor here allocates on the word of the
+//! `Content-Encoding` (compared exactly) may add gzip, raw DEFLATE, zstd or LZ4 frames around
+//! either. Whoever compresses with zstd or LZ4 has no use for snappy, so within these two protobuf
+//! may be there without it. OTLP has rules of its own, see [`choose_otlp_decoder`]. No decompressor here allocates on the word of the
 //! sender: a claimed size must be under the limit and possible for the input, and streams are
 //! decompressed piece by piece.
 
@@ -22,7 +23,7 @@ pub use unpack::{Unpacker, unpack};
 pub enum MessageFormat {
     /// JSON text.
     Json,
-    /// Protobuf in a snappy block.
+    /// Protobuf in a snappy block; within zstd and LZ4 perhaps without.
     SnappyProtobuf,
     /// Protobuf as it is.
     Protobuf,
@@ -114,6 +115,8 @@ pub fn choose_decoder(
         b"" | b"snappy" => Compression::None,
         b"gzip" => Compression::Gzip,
         b"deflate" => Compression::Deflate,
+        b"zstd" => Compression::Zstd,
+        b"lz4" => Compression::Lz4,
         other => {
             return Err(BodyError::ContentEncoding(String::from_utf8_lossy(other).into_owned()));
         }
@@ -219,7 +222,7 @@ impl BodyBuffers {
         body: &[u8],
         max_bytes: usize,
     ) -> Result<(), BodyError> {
-        if decoder.format == MessageFormat::SnappyProtobuf {
+        if self.is_in_snappy(decoder) {
             let block = match decoder.compression {
                 Compression::None => body,
                 _ => &self.unwrapped,
@@ -234,20 +237,37 @@ impl BodyBuffers {
     /// # Errors
     /// There is no message.
     pub fn message_len(&self, decoder: Decoder, body: &[u8]) -> Result<usize, BodyError> {
-        match (decoder.format, decoder.compression) {
-            (MessageFormat::SnappyProtobuf, Compression::None) => snappy_block_len(body),
-            (MessageFormat::SnappyProtobuf, _) => snappy_block_len(&self.unwrapped),
-            (MessageFormat::Json | MessageFormat::Protobuf, _) => Ok(0),
+        match decoder.compression {
+            _ if !self.is_in_snappy(decoder) => Ok(0),
+            Compression::None => snappy_block_len(body),
+            _ => snappy_block_len(&self.unwrapped),
         }
+    }
+
+    /// Whether the unpacked body is a snappy block.
+    ///
+    /// Within zstd and LZ4 its first byte tells. The message of a push begins with the tag of its
+    /// first stream. As a snappy block this byte would claim a message of ten bytes, which is
+    /// shorter than a stream with one label.
+    fn is_in_snappy(&self, decoder: Decoder) -> bool {
+        /// Field 1, with a length (the encoding of protobuf).
+        const STREAM_TAG: u8 = 0x0a;
+        decoder.format == MessageFormat::SnappyProtobuf
+            && match decoder.compression {
+                Compression::None | Compression::Gzip | Compression::Deflate => true,
+                Compression::Zstd | Compression::Lz4 => {
+                    self.unwrapped.first().is_some_and(|&first| first != STREAM_TAG)
+                }
+            }
     }
 
     /// The message that the last [`Self::decode`] of this body made: `body` itself
     /// if it was not compressed.
     pub fn decoded<'b>(&'b self, decoder: Decoder, body: &'b [u8]) -> &'b [u8] {
-        match (decoder.format, decoder.compression) {
-            (MessageFormat::SnappyProtobuf, _) => &self.message,
-            (MessageFormat::Json | MessageFormat::Protobuf, Compression::None) => body,
-            (MessageFormat::Json | MessageFormat::Protobuf, _) => &self.unwrapped,
+        match decoder.compression {
+            _ if self.is_in_snappy(decoder) => &self.message,
+            Compression::None => body,
+            _ => &self.unwrapped,
         }
     }
 }

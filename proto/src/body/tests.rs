@@ -51,6 +51,8 @@ fn headers_choose_the_decoder() {
         ("text/plain", "deflate", "SnappyProtobuf Deflate"),
         ("application/x-www-form-urlencoded", "", "SnappyProtobuf None"),
         ("form-data", "", "SnappyProtobuf None"),
+        ("application/x-protobuf", "zstd", "SnappyProtobuf Zstd"),
+        ("application/json", "lz4", "Json Lz4"),
         ("", "", "mime: no media type"),
         (";;", "", "mime: no media type"),
         ("a b", "", "mime: expected slash after first token"),
@@ -58,6 +60,7 @@ fn headers_choose_the_decoder() {
         ("a/b/c", "", "mime: unexpected content after media subtype"),
         ("application/json", "identity", "Content-Encoding \"identity\" not supported"),
         ("application/json", "GZIP", "Content-Encoding \"GZIP\" not supported"),
+        ("application/json", "ZSTD", "Content-Encoding \"ZSTD\" not supported"),
         ("text/plain", "br", "Content-Encoding \"br\" not supported"),
     ];
     for (content_type, content_encoding, expected) in cases {
@@ -93,6 +96,36 @@ fn every_wrapping_is_undone() {
 }
 
 #[test]
+fn snappy_is_optional_within_zstd_and_lz4() {
+    // A push of one stream with one label: no valid one is shorter.
+    let mut message = vec![0x0a, 9, 0x0a, 7];
+    message.extend_from_slice(b"{a=\"b\"}");
+    let mut buffers = BodyBuffers::default();
+    let decoder = |compression| Decoder { format: MessageFormat::SnappyProtobuf, compression };
+    for (compression, wrap) in
+        [(Compression::Zstd, zstd_frame as fn(&[u8]) -> Vec<u8>), (Compression::Lz4, lz4_frame)]
+    {
+        for inner in [message.clone(), snappy(&message)] {
+            let body = wrap(&inner);
+            let decoded = decode_body(decoder(compression), &body, &mut buffers, 1000);
+            assert_eq!(decoded, Ok(&message[..]), "{compression:?}");
+        }
+        let empty = wrap(b"");
+        assert_eq!(decode_body(decoder(compression), &empty, &mut buffers, 1000), Ok(&b""[..]));
+        let garbage = wrap(b"{\"streams\": []}");
+        assert_eq!(
+            decode_body(decoder(compression), &garbage, &mut buffers, 1000),
+            Err(BodyError::SnappyCorrupt)
+        );
+    }
+    let bare = gzipped(&message);
+    assert_eq!(
+        decode_body(decoder(Compression::Gzip), &bare, &mut buffers, 1000),
+        Err(BodyError::SnappyCorrupt)
+    );
+}
+
+#[test]
 fn limits_hold_for_every_decompressor() {
     let message = vec![b'x'; 3001];
     let too_large = |size_bytes| Err(BodyError::TooLarge { size_bytes, max_bytes: 3000 });
@@ -112,6 +145,14 @@ fn limits_hold_for_every_decompressor() {
     out = Vec::new();
     assert!(unpack(Compression::Gzip, &bomb, &mut out, 1 << 20).is_err());
     assert!(out.capacity() <= 4 << 20, "{}", out.capacity());
+    for (compression, bomb) in [
+        (Compression::Zstd, zstd_frame(&vec![0; 50_000_000])),
+        (Compression::Lz4, lz4_frame(&vec![0; 50_000_000])),
+    ] {
+        out = Vec::new();
+        assert!(unpack(compression, &bomb, &mut out, 1 << 20).is_err());
+        assert!(out.capacity() <= 8 << 20, "{compression:?}: {}", out.capacity());
+    }
 }
 
 #[test]

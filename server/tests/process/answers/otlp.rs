@@ -1,7 +1,5 @@
 //! OpenTelemetry logs over HTTP.
 
-use std::io::Write;
-
 use logsvc_proto::otlp::transcode_json;
 
 use crate::support::{Client, DataDir, Reply, Server, body, now_ns, query};
@@ -30,12 +28,6 @@ fn protobuf(json: &str) -> Vec<u8> {
     message
 }
 
-fn lz4(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
-    encoder.write_all(bytes).expect("a Vec takes all");
-    encoder.finish().expect("a Vec takes all")
-}
-
 fn send(client: &mut Client, content_type: &str, encoding: &str, body: &[u8]) -> Reply {
     let mut headers = vec![("Content-Type", content_type)];
     if !encoding.is_empty() {
@@ -59,8 +51,8 @@ fn every_encoding_stores_the_same() {
     let wrappings: [(&str, Wrap); 4] = [
         ("", |bytes| bytes.to_vec()),
         ("gzip", body::gzip),
-        ("zstd", |bytes| zstd::stream::encode_all(bytes, 1).expect("a Vec takes all")),
-        ("lz4", lz4),
+        ("zstd", body::zstd),
+        ("lz4", body::lz4),
     ];
     for (encoding, wrap) in wrappings {
         for content_type in [PROTOBUF, JSON] {

@@ -24,6 +24,8 @@ fn forms(now_ns: i64) -> Vec<Form> {
     let json_type = ("Content-Type", "application/json");
     let protobuf_type = ("Content-Type", "application/x-protobuf");
     let (gzipped, deflated) = (("Content-Encoding", "gzip"), ("Content-Encoding", "deflate"));
+    let (zstd, lz4) = (("Content-Encoding", "zstd"), ("Content-Encoding", "lz4"));
+    let message = |form| body::message(&example(form, now_ns));
     let json = |form| body::json(&example(form, now_ns)).into_bytes();
     let protobuf = |form| body::protobuf(&example(form, now_ns));
     let legacy = body::legacy_json(&example("legacy-json", now_ns), rfc3339);
@@ -36,6 +38,12 @@ fn forms(now_ns: i64) -> Vec<Form> {
         ("protobuf", V1, vec![protobuf_type], protobuf("protobuf")),
         ("protobuf-neutral", NEUTRAL, vec![protobuf_type], protobuf("protobuf-neutral")),
         ("protobuf-gzip", V1, vec![protobuf_type, gzipped], body::gzip(&protobuf("protobuf-gzip"))),
+        ("json-zstd", V1, vec![json_type, zstd], body::zstd(&json("json-zstd"))),
+        ("json-lz4", V1, vec![json_type, lz4], body::lz4(&json("json-lz4"))),
+        ("message-zstd", V1, vec![protobuf_type, zstd], body::zstd(&message("message-zstd"))),
+        ("message-lz4", V1, vec![protobuf_type, lz4], body::lz4(&message("message-lz4"))),
+        ("snappy-zstd", V1, vec![protobuf_type, zstd], body::zstd(&protobuf("snappy-zstd"))),
+        ("snappy-lz4", V1, vec![protobuf_type, lz4], body::lz4(&protobuf("snappy-lz4"))),
         ("legacy-json", LEGACY, vec![json_type], legacy.into_bytes()),
         ("legacy-protobuf", LEGACY, vec![protobuf_type], protobuf("legacy-protobuf")),
     ]

@@ -152,8 +152,15 @@ fn compressed_bombs_do_not_go_off() {
     let answer = client.push_protobuf(&[0xff; 64]).expect(400);
     assert_eq!(answer, "snappy: corrupt input\n");
     // Half a gigabyte of blanks: valid JSON so far.
-    let bombs = [body::gzip(&vec![b' '; 512 << 20]), body::deflate(&vec![b' '; 512 << 20])];
-    for (bomb, encoding) in bombs.iter().zip(["gzip", "deflate"]) {
+    let blanks = vec![b' '; 512 << 20];
+    let bombs = [
+        (body::gzip(&blanks), "gzip"),
+        (body::deflate(&blanks), "deflate"),
+        (body::zstd(&blanks), "zstd"),
+        (body::lz4(&blanks), "lz4"),
+    ];
+    drop(blanks);
+    for (bomb, encoding) in &bombs {
         let headers = [("Content-Type", "application/json"), ("Content-Encoding", encoding)];
         let reply = client.request("POST", "/loki/api/v1/push", &headers, Some(bomb));
         let answer = reply.expect(413);
@@ -173,11 +180,13 @@ fn encodings_that_are_not_known_are_named() {
         client.request("POST", "/loki/api/v1/push", headers, Some(push.as_bytes())).expect(400)
     };
     let json = ("Content-Type", "application/json");
-    for encoding in ["identity", "br", "GZIP"] {
+    for encoding in ["identity", "br", "GZIP", "zstd, gzip"] {
         let answer = refused(&[json, ("Content-Encoding", encoding)]);
         assert_eq!(answer, format!("Content-Encoding \"{encoding}\" not supported\n"));
     }
     assert_eq!(refused(&[json, ("Content-Encoding", "gzip")]), "gzip: invalid header\n");
+    assert_eq!(refused(&[json, ("Content-Encoding", "zstd")]), "zstd: corrupt input\n");
+    assert_eq!(refused(&[json, ("Content-Encoding", "lz4")]), "lz4: corrupt input\n");
     let hint = "the body looks like JSON, which needs the header Content-Type: application/json\n";
     assert_eq!(refused(&[]), format!("mime: no media type: {hint}"));
     assert_eq!(refused(&[("Content-Type", ";;")]), format!("mime: no media type: {hint}"));

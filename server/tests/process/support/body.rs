@@ -130,3 +130,15 @@ pub(crate) fn deflate(bytes: &[u8]) -> Vec<u8> {
     encoder.write_all(bytes).expect("writing to memory");
     encoder.finish().expect("writing to memory")
 }
+
+/// One zstd frame.
+pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::stream::encode_all(bytes, 1).expect("a Vec takes all")
+}
+
+/// One LZ4 frame.
+pub(crate) fn lz4(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
+    encoder.write_all(bytes).expect("writing to memory");
+    encoder.finish().expect("writing to memory")
+}
