@@ -29,6 +29,7 @@ mod params;
 mod parts;
 mod patterns;
 pub(crate) mod pipeline;
+mod place;
 pub mod plan;
 mod range;
 mod regex;
@@ -51,6 +52,7 @@ pub use merge::MergeState;
 pub use meter::{Allowance, Stop, Unlimited};
 pub use params::{Direction, QueryLimits, QueryParams, QueryTime};
 pub use parts::{KnownParts, WindowParts};
+pub use place::Place;
 pub use plan::{LeafPlan, Plan, StreamLabels};
 pub use required::{LineTest, LineTests, RequiredText};
 pub use result::{

@@ -1,6 +1,7 @@
 //! The parameters of a query: times, limits and the grid of a metric query.
 
 use super::error::PlanError;
+use super::place::Place;
 use super::range::Window;
 
 /// Steps that no query may exceed, so that the size of a single series is bounded.
@@ -68,6 +69,9 @@ pub struct QueryParams {
     /// Log queries return only entries at least this far from the one returned
     /// before, in nanoseconds; 0 returns all.
     pub interval_ns: i64,
+    /// Log queries go on behind this entry of the same query's answer. Not together with an
+    /// interval.
+    pub after: Option<Place>,
     /// Metric range queries: round the start down and the end up to multiples of
     /// the step, as Loki does where it splits queries.
     pub align_to_step: bool,
@@ -105,6 +109,7 @@ impl QueryParams {
             limit: 100,
             direction: Direction::Backward,
             interval_ns: 0,
+            after: None,
             align_to_step: false,
             categorize_labels: false,
             limits: QueryLimits::default(),

@@ -24,6 +24,7 @@ use logsvc_proto::Labels;
 use super::error::PlanError;
 use super::matcher::CompiledMatcher;
 use super::params::{Direction, Grid, QueryParams, QueryTime, Windows};
+use super::place::Place;
 use super::range::SampleFunction;
 use crate::syntax::ast::{
     BinaryOp, Expr, Grouping, LabelReplace, LogExpr, MatchOp, Matcher, MetricExpr,
@@ -42,9 +43,22 @@ pub struct Plan {
 /// The merge part of a plan.
 #[derive(Debug)]
 pub(crate) enum Root {
-    Log { direction: Direction, limit: usize, interval_ns: i64, categorize_labels: bool },
-    Metric { node: Node, grid: Grid, is_instant: bool, max_series: usize },
-    Patterns { step_ns: i64 },
+    Log {
+        direction: Direction,
+        limit: usize,
+        interval_ns: i64,
+        after: Option<Place>,
+        categorize_labels: bool,
+    },
+    Metric {
+        node: Node,
+        grid: Grid,
+        is_instant: bool,
+        max_series: usize,
+    },
+    Patterns {
+        step_ns: i64,
+    },
 }
 
 /// An expression over merged leaves.
@@ -128,6 +142,7 @@ pub(crate) enum LeafKind {
         direction: Direction,
         limit: usize,
         interval_ns: i64,
+        after: Option<Place>,
     },
     Range {
         windows: Windows,
@@ -276,11 +291,18 @@ impl Leaves {
             return Err(PlanError::EndBeforeStart);
         }
         let (direction, limit) = (params.direction, params.limit);
-        let interval_ns = params.interval_ns.max(0);
-        let kind = LeafKind::Log { direction, limit, interval_ns };
-        self.add(log, (start_ns, end_ns), kind);
+        let (interval_ns, after) = (params.interval_ns.max(0), params.after);
+        let bounds_ns = match (after, direction) {
+            (None, _) => (start_ns, end_ns),
+            (Some(place), Direction::Forward) => (start_ns.max(place.timestamp_ns), end_ns),
+            (Some(place), Direction::Backward) => {
+                (start_ns, end_ns.min(place.timestamp_ns.saturating_add(1)))
+            }
+        };
+        let kind = LeafKind::Log { direction, limit, interval_ns, after };
+        self.add(log, bounds_ns, kind);
         let categorize_labels = params.categorize_labels;
-        Ok(Root::Log { direction, limit, interval_ns, categorize_labels })
+        Ok(Root::Log { direction, limit, interval_ns, after, categorize_labels })
     }
 
     fn add(&mut self, log: &LogExpr, bounds_ns: (i64, i64), kind: LeafKind) -> usize {

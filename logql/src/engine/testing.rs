@@ -15,7 +15,7 @@ pub use templates::check_template;
 
 use super::{
     CompiledMatcher, EntryBlock, EvalError, LeafExecutor, LeafPlan, LeafResult, MergeState,
-    MetadataColumn, MetadataSets, Plan, PlanError, QueryParams, QueryResult,
+    MetadataColumn, MetadataSets, Place, Plan, PlanError, QueryParams, QueryResult,
 };
 use crate::syntax::{self, ParseError};
 
@@ -173,13 +173,26 @@ impl TestStore {
     /// # Errors
     /// The query fails while it runs.
     pub fn run(&self, plan: &Plan, layout: &Layout) -> Result<QueryResult, QueryError> {
+        self.page(plan, layout).map(|(result, _)| result)
+    }
+
+    /// The same, with the place of the last entry if there may be more.
+    ///
+    /// # Errors
+    /// The query fails while it runs.
+    pub fn page(
+        &self,
+        plan: &Plan,
+        layout: &Layout,
+    ) -> Result<(QueryResult, Option<Place>), QueryError> {
         let mut merge = MergeState::new(plan);
         for leaf in plan.leaves() {
             for shard in 0..layout.shards {
                 merge.add(self.run_leaf(leaf, shard, layout).map_err(QueryError::Plan)?);
             }
         }
-        merge.finish().map_err(QueryError::Eval)
+        let finished = merge.finish_held().map_err(QueryError::Eval)?;
+        Ok((finished.result, finished.last))
     }
 
     /// The results of a leaf on all shards.

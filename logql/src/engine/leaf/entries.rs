@@ -31,8 +31,12 @@ impl EntryMatcher {
         if !matches!(plan.kind, LeafKind::Log { .. }) {
             return Err(PlanError::Unsupported("entries of a query that is no log query"));
         }
-        let kind =
-            LeafKind::Log { direction: Direction::Forward, limit: usize::MAX, interval_ns: 0 };
+        let kind = LeafKind::Log {
+            direction: Direction::Forward,
+            limit: usize::MAX,
+            interval_ns: 0,
+            after: None,
+        };
         let plan = LeafPlan { kind, ..plan.clone() };
         let executor = LeafExecutor::compile(&plan, allowance, true)?;
         executor.stop().map_or(Ok(()), |stop| Err(PlanError::Stopped(stop)))?;

@@ -12,6 +12,7 @@
 //! unlike "the one that arrived first", can be made while entries are dropped at
 //! the limit, whatever the order blocks come in.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use xxhash_rust::xxh64::Xxh64;
 use super::super::labels::sets::EntryLabelSet;
 use super::super::meter::Meter;
 use super::super::params::Direction;
+use super::super::place::Place;
 
 /// Thinning searches for entries to drop when the collector holds so many.
 const THIN_AT_LEAST: usize = 1024;
@@ -138,6 +140,21 @@ pub(crate) struct LogCollector {
     held_bytes: usize,
     /// The key that precedes all others.
     first_stream: StreamKey,
+    /// Where the last page ended.
+    after: Option<Place>,
+    /// The entries of the stream and the time of that place. The merge knows which of them come
+    /// behind it, so all are kept, and none counts for the limit.
+    beside: BTreeMap<Position, HeldEntry>,
+}
+
+/// Where an entry stands with regard to the last page.
+enum Page {
+    /// On it, or before it.
+    Before,
+    /// In its last stream, at its last time.
+    Beside,
+    /// Behind it.
+    Behind,
 }
 
 impl LogCollector {
@@ -151,6 +168,23 @@ impl LogCollector {
             thin_at: THIN_AT_LEAST.max(limit.saturating_mul(2)),
             held_bytes: 0,
             first_stream: StreamKey::first(),
+            after: None,
+            beside: BTreeMap::new(),
+        }
+    }
+
+    /// The same for the page behind this place.
+    pub(crate) fn after(self, after: Option<Place>) -> Self {
+        Self { after, ..self }
+    }
+
+    fn page_of(&self, position: &Position) -> Page {
+        let Some(after) = &self.after else { return Page::Behind };
+        let place = (rank_of(after.timestamp_ns, self.direction), after.stream_hash);
+        match (position.rank, position.stream.hash).cmp(&place) {
+            Ordering::Less => Page::Before,
+            Ordering::Equal => Page::Beside,
+            Ordering::Greater => Page::Behind,
         }
     }
 
@@ -187,10 +221,14 @@ impl LogCollector {
 
     /// Takes an entry, if there is memory for it.
     pub(crate) fn add(&mut self, position: Position, label_set: u32, line: &[u8], meter: &Meter) {
-        if self.interval_ns > 0 {
-            self.add_thinned(position, label_set, line, meter);
-        } else {
-            self.add_limited(position, label_set, line, meter);
+        match self.page_of(&position) {
+            _ if self.limit == 0 => {}
+            Page::Before => {}
+            Page::Beside => self.add_beside(position, label_set, line, meter),
+            Page::Behind if self.interval_ns > 0 => {
+                self.add_thinned(position, label_set, line, meter);
+            }
+            Page::Behind => self.add_limited(position, label_set, line, meter),
         }
     }
 
@@ -202,7 +240,7 @@ impl LogCollector {
                 _ => return,
             }
         }
-        if let Some(equal) = self.find_equal(&position, label_set, line) {
+        if let Some(equal) = find_equal(&self.entries, &position, label_set, line) {
             if position < equal
                 && let Some(held) = self.entries.remove(&equal)
             {
@@ -219,22 +257,27 @@ impl LogCollector {
         }
     }
 
-    /// The held duplicate of an entry.
-    fn find_equal(&self, position: &Position, label_set: u32, line: &[u8]) -> Option<Position> {
-        let first = Position { arrival: 0, index: 0, ..position.clone() };
-        let last = Position { arrival: u64::MAX, index: u64::MAX, ..position.clone() };
-        self.entries
-            .range(first..=last)
-            .find(|(_, held)| held.label_set == label_set && *held.line == *line)
-            .map(|(position, _)| position.clone())
+    /// The merge drops duplicates of these entries: it would be a search through all of them here.
+    fn add_beside(&mut self, position: Position, label_set: u32, line: &[u8], meter: &Meter) {
+        if let Some(held) = self.held(label_set, line, meter) {
+            self.beside.insert(position, held);
+        }
     }
 
     fn insert(&mut self, position: Position, label_set: u32, line: &[u8], meter: &Meter) {
-        if meter.admit(entry_bytes(line)) {
-            meter.work(line.len());
-            self.held_bytes += entry_bytes(line);
-            self.entries.insert(position, HeldEntry { label_set, line: line.into() });
+        if let Some(held) = self.held(label_set, line, meter) {
+            self.entries.insert(position, held);
         }
+    }
+
+    /// A copy of an entry, if there is memory for it.
+    fn held(&mut self, label_set: u32, line: &[u8], meter: &Meter) -> Option<HeldEntry> {
+        if !meter.admit(entry_bytes(line)) {
+            return None;
+        }
+        meter.work(line.len());
+        self.held_bytes += entry_bytes(line);
+        Some(HeldEntry { label_set, line: line.into() })
     }
 
     fn let_go(&mut self, dropped: &HeldEntry, meter: &Meter) {
@@ -303,12 +346,12 @@ impl LogCollector {
             self.thin(meter);
         }
         let mut partial = LogPartial::default();
-        if !meter.make_room(&mut partial.entries, self.entries.len()) {
+        if !meter.make_room(&mut partial.entries, self.beside.len() + self.entries.len()) {
             return partial;
         }
         let mut streams: BTreeMap<StreamKey, u32> = BTreeMap::new();
         let mut label_sets: BTreeMap<u32, u32> = BTreeMap::new();
-        for (position, held) in self.entries {
+        for (position, held) in self.beside.into_iter().chain(self.entries) {
             let has_room = meter.work(ENTRY_WORK)
                 // A copy of the key if the stream is new, and places in the maps.
                 && (streams.contains_key(&position.stream)
@@ -339,6 +382,21 @@ impl LogCollector {
         }
         partial
     }
+}
+
+/// The held duplicate of an entry.
+fn find_equal(
+    entries: &BTreeMap<Position, HeldEntry>,
+    position: &Position,
+    label_set: u32,
+    line: &[u8],
+) -> Option<Position> {
+    let first = Position { arrival: 0, index: 0, ..position.clone() };
+    let last = Position { arrival: u64::MAX, index: u64::MAX, ..position.clone() };
+    entries
+        .range(first..=last)
+        .find(|(_, held)| held.label_set == label_set && *held.line == *line)
+        .map(|(position, _)| position.clone())
 }
 
 /// The work of moving an entry besides its bytes, see [`crate::engine::meter`].

@@ -1,6 +1,6 @@
 //! Putting the entries of a log query's leaves together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use logsvc_proto::Labels;
@@ -9,6 +9,7 @@ use super::super::labels::sets::EntryLabelSet;
 use super::super::leaf::log::{LogPartial, PartialEntry, rank_of, thinned};
 use super::super::meter::Meter;
 use super::super::params::Direction;
+use super::super::place::{Place, entry_hash};
 use super::super::result::{EntryCategories, ResultEntry, StreamResult};
 
 /// How the entries are cut and grouped.
@@ -17,6 +18,7 @@ pub(crate) struct LogMerge {
     pub(crate) direction: Direction,
     pub(crate) limit: usize,
     pub(crate) interval_ns: i64,
+    pub(crate) after: Option<Place>,
     pub(crate) categorize_labels: bool,
 }
 
@@ -25,6 +27,9 @@ type EntryIndex = (usize, usize);
 
 /// Bytes of an entry while entries are ordered: two indices in lists that double.
 const ORDER_BYTES: usize = 6 * size_of::<EntryIndex>();
+
+/// Bytes of a hash in a set.
+const KNOWN_BYTES: usize = 3 * size_of::<u64>();
 
 /// Bytes of an entry in a list of results that doubles.
 const RESULT_BYTES: usize = 3 * size_of::<ResultEntry>();
@@ -40,28 +45,34 @@ const SET_BYTES: usize = 3 * size_of::<OutputSet>()
     + size_of::<StreamResult>();
 
 impl LogMerge {
-    /// The first `limit` entries of all partials, grouped by labels. A meter that is stopped ends
-    /// it early.
-    pub(crate) fn finish(&self, meter: &Meter, partials: Vec<LogPartial>) -> Vec<StreamResult> {
+    /// The first `limit` entries of all partials, grouped by labels, and the place of the last one
+    /// if there may be more. A meter that is stopped ends it early.
+    pub(crate) fn finish(
+        &self,
+        meter: &Meter,
+        partials: Vec<LogPartial>,
+    ) -> (Vec<StreamResult>, Option<Place>) {
         let count: usize = partials.iter().map(|partial| partial.entries.len()).sum();
         let before_bytes = meter.used_bytes();
         if !meter.admit(count * ORDER_BYTES) {
-            return Vec::new();
+            return (Vec::new(), None);
         }
-        let kept = self.kept(meter, &partials);
+        let (kept, skipped) = self.kept(meter, &partials);
         if !meter.admit(kept.len() * RESULT_BYTES) {
-            return Vec::new();
+            return (Vec::new(), None);
         }
+        let last = self.last_place(meter, &partials, &kept, skipped);
         let streams = self.group(meter, partials, &kept);
         if !meter.is_stopped() {
             let order_bytes = count * ORDER_BYTES;
             meter.release_to(meter.used_bytes().max(before_bytes + order_bytes) - order_bytes);
         }
-        streams
+        (streams, last)
     }
 
-    /// The first `limit` entries in their order.
-    fn kept(&self, meter: &Meter, partials: &[LogPartial]) -> Vec<EntryIndex> {
+    /// The first `limit` entries in their order, and how many of the stream and the time of the
+    /// last page's end come before them.
+    fn kept(&self, meter: &Meter, partials: &[LogPartial]) -> (Vec<EntryIndex>, u32) {
         let mut order: Vec<EntryIndex> = partials
             .iter()
             .enumerate()
@@ -79,6 +90,17 @@ impl LogMerge {
         let same_instant = |a: &EntryIndex, b: &EntryIndex| {
             entry(a).rank == entry(b).rank && stream(a) == stream(b)
         };
+        let mut skipped = 0;
+        if let Some(after) = &self.after {
+            let is_beside = |one: &EntryIndex| {
+                entry(one).rank == rank_of(after.timestamp_ns, self.direction)
+                    && stream(one).0 == after.stream_hash
+            };
+            let beside = order.iter().take_while(|&one| is_beside(one)).count();
+            let behind = order.split_off(beside);
+            skipped = drop_page(meter, partials, after, &mut order);
+            order.extend(behind);
+        }
         let mut kept: Vec<EntryIndex> = Vec::new();
         let is_duplicate = |kept: &[EntryIndex], one: &EntryIndex| {
             kept.iter().rev().take_while(|other| same_instant(other, one)).any(|other| {
@@ -105,7 +127,35 @@ impl LogMerge {
                 }
             }
         }
-        kept
+        (kept, skipped)
+    }
+
+    /// The place of the last entry, if the page is full.
+    fn last_place(
+        &self,
+        meter: &Meter,
+        partials: &[LogPartial],
+        kept: &[EntryIndex],
+        skipped: u32,
+    ) -> Option<Place> {
+        // Pages of entries that keep a distance follow each other by their times.
+        if kept.len() < self.limit || self.interval_ns > 0 {
+            return None;
+        }
+        let last = kept.last()?;
+        let entry = |&(p, e): &EntryIndex| &partials[p].entries[e];
+        let stream = |one: &EntryIndex| partials[one.0].streams[entry(one).stream as usize].0;
+        let (rank, stream_hash) = (entry(last).rank, stream(last));
+        let beside = |one: &&EntryIndex| entry(one).rank == rank && stream(one) == stream_hash;
+        meter.work(kept.len());
+        let of_page = kept.iter().rev().take_while(beside).count();
+        let timestamp_ns = rank_of(rank, self.direction);
+        let is_same =
+            |after: &Place| (after.timestamp_ns, after.stream_hash) == (timestamp_ns, stream_hash);
+        let before = if self.after.as_ref().is_some_and(is_same) { skipped } else { 0 };
+        let ordinal = before.saturating_add(u32::try_from(of_page).unwrap_or(u32::MAX));
+        let entry_hash = hash_of(partials, last);
+        Some(Place { timestamp_ns, stream_hash, entry_hash, ordinal })
     }
 
     fn group(
@@ -153,6 +203,49 @@ impl LogMerge {
             EntryCategories { structured_metadata: set.structured_metadata, parsed: set.parsed };
         OutputSet { labels: set.stream, categories: Some(Arc::new(categories)) }
     }
+}
+
+/// What [`Place::entry_hash`] says of an entry.
+fn hash_of(partials: &[LogPartial], &(p, e): &EntryIndex) -> u64 {
+    let partial = &partials[p];
+    let entry = &partial.entries[e];
+    let stream = &partial.streams[entry.stream as usize].1;
+    entry_hash(stream, &partial.label_sets[entry.label_set as usize], &entry.line)
+}
+
+/// Drops those entries of the stream and the time of a place that are not behind it, and
+/// duplicates. Tells how many there were.
+fn drop_page(
+    meter: &Meter,
+    partials: &[LogPartial],
+    after: &Place,
+    beside: &mut Vec<EntryIndex>,
+) -> u32 {
+    let mut known = BTreeSet::new();
+    let mut of_page = None;
+    let mut count = 0;
+    let known_bytes = beside.len() * KNOWN_BYTES;
+    if !meter.admit(known_bytes) {
+        return 0;
+    }
+    beside.retain(|one| {
+        if !meter.work(COMPARE_WORK + partials[one.0].entries[one.1].line.len()) {
+            return false;
+        }
+        let hash = hash_of(partials, one);
+        if !known.insert(hash) {
+            return false;
+        }
+        count += 1;
+        if hash == after.entry_hash {
+            of_page = Some(count);
+        }
+        true
+    });
+    meter.release(known_bytes);
+    let of_page = of_page.unwrap_or(after.ordinal as usize).min(count);
+    beside.drain(..of_page);
+    u32::try_from(of_page).unwrap_or(u32::MAX)
 }
 
 /// Comparisons that find a group, about.

@@ -32,6 +32,7 @@ use super::leaf::{LeafData, LeafResult, LeafStats};
 use super::meter::{Allowance, Meter, Stop, Unlimited};
 use super::params::{Grid, Windows};
 use super::patterns::{self, FoundTemplate};
+use super::place::Place;
 use super::plan::{Node, Plan, Root};
 use super::range::WindowSample;
 use super::result::{MatrixSeries, QueryResult, ResultPoint, VectorSample};
@@ -157,29 +158,33 @@ impl MergeState {
     /// When a leaf failed, samples cannot be paired, there are too many series, or there is no
     /// memory or time for it.
     pub fn finish(self) -> Result<QueryResult, EvalError> {
-        self.finish_held().map(|(result, _)| result)
+        self.finish_held().map(|finished| finished.result)
     }
 
-    /// The answer, and the allowance that holds its memory.
+    /// The answer with all that belongs to it.
     ///
     /// # Errors
     /// As for [`MergeState::finish`].
-    pub fn finish_held(self) -> Result<(QueryResult, Box<dyn Allowance>), EvalError> {
+    pub fn finish_held(self) -> Result<Finished, EvalError> {
         let Self { root, leaves, failure, meter, .. } = self;
         meter.check()?;
         if let Some(failure) = failure {
             return Err(failure);
         }
+        let mut last = None;
         let result = match &*root {
-            Root::Log { direction, limit, interval_ns, categorize_labels } => {
+            Root::Log { direction, limit, interval_ns, after, categorize_labels } => {
                 let merge = LogMerge {
                     direction: *direction,
                     limit: *limit,
                     interval_ns: *interval_ns,
+                    after: *after,
                     categorize_labels: *categorize_labels,
                 };
                 let partials = leaves.into_iter().flat_map(|leaf| leaf.logs).collect();
-                QueryResult::Streams(merge.finish(&meter, partials))
+                let streams;
+                (streams, last) = merge.finish(&meter, partials);
+                QueryResult::Streams(streams)
             }
             Root::Patterns { step_ns } => {
                 let found: Vec<_> = leaves.into_iter().flat_map(|leaf| leaf.patterns).collect();
@@ -209,8 +214,18 @@ impl MergeState {
         };
         // Partial results that did not enter the answer are dropped.
         meter.reconcile(result.held_bytes());
-        Ok((result, meter.into_allowance()?))
+        Ok(Finished { result, last, memory: meter.into_allowance()? })
     }
+}
+
+/// The answer of a query.
+pub struct Finished {
+    /// The answer.
+    pub result: QueryResult,
+    /// The place of the last entry of a log query, if there may be more.
+    pub last: Option<Place>,
+    /// Holds the memory of the answer.
+    pub memory: Box<dyn Allowance>,
 }
 
 impl From<Stop> for EvalError {

@@ -135,8 +135,8 @@ impl LeafExecutor {
         let mut reduction = Reduction::Keep;
         let collector = match &plan.kind {
             _ if notes_matches => Collector::Matches(Vec::new()),
-            LeafKind::Log { direction, limit, interval_ns } => {
-                Collector::Log(LogCollector::new(*direction, *limit, *interval_ns))
+            LeafKind::Log { direction, limit, interval_ns, after } => {
+                Collector::Log(LogCollector::new(*direction, *limit, *interval_ns).after(*after))
             }
             LeafKind::Range { windows, value, series } => {
                 reduction = reduction_of(series, None, &mut labels);
