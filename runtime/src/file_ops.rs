@@ -169,6 +169,14 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
+pub(crate) fn hard_link(from: &Path, to: &Path) -> io::Result<()> {
+    fs::hard_link(from, to)
+}
+
+pub(crate) fn remove_dir(path: &Path) -> io::Result<()> {
+    fs::remove_dir(path)
+}
+
 /// Removes the name of a file. The file stays on the disk until the returned descriptor closes,
 /// which may take long.
 pub(crate) fn remove_file(path: &Path) -> io::Result<Option<OwnedFd>> {

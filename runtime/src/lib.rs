@@ -75,6 +75,7 @@ mod srv;
 mod testing;
 mod traits;
 mod turns;
+mod udp;
 
 pub use account::{Account, Denied, Grant};
 pub use aligned::{AlignedBuffer, DIRECT_BLOCK_BYTES};

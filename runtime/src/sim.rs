@@ -8,7 +8,7 @@
 //!
 //! What may go wrong in it: any order of tasks that independent cores could produce, and stalls of
 //! single cores (`world.rs`); the disk (`disk.rs`, `inode.rs`, `names.rs`); the network
-//! (`stream.rs`, `network.rs`); the end of a node at any moment, with its kernel operations half
+//! (`stream.rs`, `network.rs`, `datagrams.rs`); the end of a node at any moment, with its kernel operations half
 //! done.
 //!
 //! Not modelled: parallel execution within a poll, so no data races between
@@ -38,6 +38,7 @@
 mod completion;
 mod content;
 mod costs;
+mod datagrams;
 mod disk;
 mod disk_faults;
 mod file;
@@ -62,6 +63,7 @@ use std::ops::{Range, RangeInclusive};
 use std::rc::Rc;
 use std::time::Duration;
 
+pub use self::datagrams::SimDatagrams;
 pub use self::disk::Disk;
 pub use self::disk_faults::{DiskOperation, FaultRates};
 pub use self::file::SimFile;
@@ -184,6 +186,11 @@ impl Simulation {
         delay: Duration,
     ) {
         self.network.hosts.set(host, answer, delay);
+    }
+
+    /// Sets how many of a million datagrams get lost on their way; none unless set.
+    pub fn set_datagram_loss_per_million(&self, loss_per_million: u32) {
+        self.network.datagrams.loss_per_million.set(loss_per_million);
     }
 
     /// Sets how many connections may wait at a listener; 4096 unless set.

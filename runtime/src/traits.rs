@@ -139,6 +139,8 @@ pub trait Runtime: Clone + 'static {
     type Reader: Reader;
     /// The sending half of a TCP connection.
     type Writer: Writer;
+    /// A bound UDP socket.
+    type Datagrams: Datagrams;
     /// A handle to a spawned task; awaiting it gives the task's output,
     /// dropping it detaches the task.
     type Task<T: 'static>: Future<Output = T> + 'static;
@@ -197,6 +199,15 @@ pub trait Runtime: Clone + 'static {
     /// listener on one port and the kernel spreads connections over them.
     fn listen(&self, address: SocketAddr) -> io::Result<Self::Listener>;
 
+    /// Binds a UDP socket with `SO_REUSEPORT`, so that every core may hold one on one port and the
+    /// kernel spreads senders over them. The kernel is asked to keep up to `buffer_bytes` of
+    /// datagrams that nobody has received; it may grant less ([`Datagrams::buffer_bytes`]).
+    fn bind_datagrams(
+        &self,
+        address: SocketAddr,
+        buffer_bytes: usize,
+    ) -> io::Result<Self::Datagrams>;
+
     /// Opens a TCP connection.
     async fn connect(
         &self,
@@ -226,6 +237,17 @@ pub trait Runtime: Clone + 'static {
     /// Renames a file, replacing `to` if it exists. Durable after
     /// [`Runtime::sync_dir`] on the folder.
     async fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Gives a file a second name, which must not exist. Durable after [`Runtime::sync_dir`] on the
+    /// folder of the new name.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`], [`io::ErrorKind::PermissionDenied`] or
+    /// [`io::ErrorKind::CrossesDevices`] where the file system cannot do it, as in the simulation.
+    async fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes an empty folder. Durable after [`Runtime::sync_dir`] on its parent.
+    async fn remove_dir(&self, path: &Path) -> io::Result<()>;
 
     /// Removes a file. Durable after [`Runtime::sync_dir`] on the folder.
     async fn remove_file(&self, path: &Path) -> io::Result<()>;
@@ -397,6 +419,42 @@ pub trait Listener: 'static {
     async fn accept_with_spare(&self) -> io::Result<SpareConnection<Self::Reader, Self::Writer>> {
         Err(io::Error::from_raw_os_error(libc::EMFILE))
     }
+
+    /// The bound address, with the chosen port if port 0 was requested.
+    fn local_address(&self) -> io::Result<SocketAddr>;
+}
+
+/// What [`Datagrams::receive`] has received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Datagram {
+    /// The address that it came from. Anybody can write any address on a datagram.
+    pub sender: SocketAddr,
+    /// Its length as it was sent, of which the buffer got what it had room for.
+    pub len_bytes: usize,
+}
+
+/// A bound UDP socket of one core. Datagrams may get lost, and may overtake each other.
+#[allow(async_fn_in_trait)]
+pub trait Datagrams: 'static {
+    /// Waits for the next datagram, and appends it at `len..capacity` of the buffer. What the
+    /// buffer has no room for is lost. An empty datagram is one, too. A buffer without spare
+    /// capacity is [`io::ErrorKind::InvalidInput`], and takes no datagram.
+    ///
+    /// The future may be dropped at any time; no datagram is lost then, but the buffer is. One task
+    /// at a time may receive from a socket. Errors are passing.
+    async fn receive(&self, buffer: Vec<u8>) -> (io::Result<Datagram>, Vec<u8>);
+
+    /// Sends a datagram without waiting: [`io::ErrorKind::WouldBlock`] if the system has no room
+    /// for it. Success does not mean that it arrives.
+    fn send(&self, bytes: &[u8], receiver: SocketAddr) -> io::Result<()>;
+
+    /// How many datagrams have come to this socket and were dropped since it was bound, because
+    /// there was no room for them.
+    fn dropped(&self) -> io::Result<u64>;
+
+    /// Memory that the system grants for datagrams that nobody has received, with its own
+    /// accounting of each.
+    fn buffer_bytes(&self) -> io::Result<usize>;
 
     /// The bound address, with the chosen port if port 0 was requested.
     fn local_address(&self) -> io::Result<SocketAddr>;

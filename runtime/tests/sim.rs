@@ -9,7 +9,9 @@ use std::time::Duration;
 use logsvc_runtime::conformance::cores::MultiCore;
 use logsvc_runtime::conformance::{self, machine};
 use logsvc_runtime::sim::{DiskOperation, Simulation, for_each_seed};
-use logsvc_runtime::{CoreId, File, Listener, Monotonic, OpenMode, Reader, Runtime, Writer};
+use logsvc_runtime::{
+    CoreId, Datagrams, File, Listener, Monotonic, OpenMode, Reader, Runtime, Writer,
+};
 
 #[test]
 fn one_core_conforms() {
@@ -281,4 +283,39 @@ fn failing_accepts_pass() {
         }
         assert!(listener.accept().await.is_ok());
     });
+}
+
+#[test]
+fn datagrams_get_lost_at_the_rate_that_is_set() {
+    const SENT: u64 = 1_000;
+    let runs: Vec<u64> = [0, 300_000, 1_000_000]
+        .into_iter()
+        .map(|loss_per_million| {
+            let simulation = Simulation::new(11);
+            simulation.set_datagram_loss_per_million(loss_per_million);
+            simulation.block_on(|runtime| async move {
+                let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+                let to = runtime.bind_datagrams(address, 1 << 20).expect("a free port");
+                let from = runtime.bind_datagrams(address, 1 << 20).expect("a free port");
+                let address = to.local_address().expect("a bound address");
+                let received = Rc::new(Cell::new(0));
+                let count = Rc::clone(&received);
+                drop(runtime.spawn(async move {
+                    loop {
+                        let (result, _) = to.receive(Vec::with_capacity(10)).await;
+                        result.expect("received");
+                        count.set(count.get() + 1);
+                    }
+                }));
+                for _ in 0..SENT {
+                    from.send(b"x", address).expect("sent");
+                    runtime.yield_now().await;
+                }
+                runtime.sleep_until(runtime.now().after(Duration::from_secs(1))).await;
+                received.get()
+            })
+        })
+        .collect();
+    assert_eq!((runs[0], runs[2]), (SENT, 0));
+    assert!((600..800).contains(&runs[1]), "{runs:?}");
 }

@@ -48,6 +48,30 @@ pub(super) async fn rename_replaces<R: Runtime>(runtime: R, dir: PathBuf) {
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
 }
 
+pub(super) async fn links_and_empty_folders<R: Runtime>(runtime: R, dir: PathBuf) {
+    let (one, other) = (dir.join("one"), dir.join("inner/other"));
+    runtime.replace_file(&one, b"text".to_vec()).await.expect("write");
+    runtime.create_dir_all(&dir.join("inner")).await.expect("a folder");
+    match runtime.hard_link(&one, &other).await {
+        Ok(()) => {
+            let error = runtime.hard_link(&one, &other).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+            runtime.remove_file(&one).await.expect("remove");
+            assert_eq!(runtime.read_file(&other, 100).await.expect("read"), b"text");
+            let error = runtime.remove_dir(&dir.join("inner")).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::DirectoryNotEmpty);
+            runtime.remove_file(&other).await.expect("remove");
+            let error = runtime.hard_link(&one, &other).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        }
+        Err(error) => assert_eq!(error.kind(), io::ErrorKind::Unsupported),
+    }
+    runtime.remove_dir(&dir.join("inner")).await.expect("remove");
+    let error = runtime.remove_dir(&dir.join("inner")).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    runtime.sync_dir(&dir).await.expect("sync");
+}
+
 pub(super) async fn remove_file_removes<R: Runtime>(runtime: R, dir: PathBuf) {
     let path = dir.join("file");
     runtime.replace_file(&path, b"x".to_vec()).await.expect("write");

@@ -9,6 +9,7 @@
 //! busy machine fails no check.
 
 pub mod cores;
+mod datagrams;
 mod deadlines;
 mod direct;
 mod files;
@@ -83,6 +84,14 @@ checks! {
     net::busy_accepting_starves_nobody,
     net::empty_writes_do_nothing,
     net::names_of_hosts_are_resolved,
+    datagrams::arrive_whole_with_their_senders,
+    datagrams::longer_than_the_room_are_cut,
+    datagrams::an_abandoned_receive_loses_none,
+    datagrams::wake_a_receiver_that_waits,
+    datagrams::sockets_share_a_port,
+    datagrams::busy_receiving_starves_nobody,
+    datagrams::a_full_socket_drops_and_counts,
+    datagrams::impossible_ones_are_errors,
     deadlines::a_silent_peer_times_out,
     deadlines::after_a_timeout_nothing_is_read,
     deadlines::a_timeout_touches_no_other_connection,
@@ -108,6 +117,7 @@ checks! {
     direct::whole_blocks_are_read,
     folders::lists_sorted,
     folders::rename_replaces,
+    folders::links_and_empty_folders,
     folders::remove_file_removes,
     folders::replace_file_keeps_all_or_nothing,
     folders::read_file_refuses_large_files,

@@ -15,10 +15,13 @@
 //!   deadlines are timers of our own.
 //! - Its listener leaks the connection of an accept that is dropped: accepting
 //!   is a readiness wait plus a plain `accept4`.
+//! - It offers no readiness of UDP sockets, and a receive that is dropped loses a datagram: waiting
+//!   is a peek, receiving is a plain `recvfrom`.
 //! - Files swallow the buffers that they write: a write costs a copy, and so
 //!   does a read.
 //! - It refuses to start below 512 KiB of memlock.
 
+mod datagrams;
 mod driver;
 mod file;
 mod net;
@@ -36,6 +39,7 @@ use std::task::{Context, Poll};
 
 use glommio::io::BufferedFile;
 
+pub use datagrams::GlommioDatagrams;
 pub use driver::launch;
 pub use file::GlommioFile;
 pub use net::{GlommioListener, GlommioReader, GlommioWriter};
@@ -125,6 +129,7 @@ impl Runtime for GlommioRuntime {
     type Listener = GlommioListener;
     type Reader = GlommioReader;
     type Writer = GlommioWriter;
+    type Datagrams = GlommioDatagrams;
     type Task<T: 'static> = GlommioTask<T>;
 
     fn driver_name(&self) -> &'static str {
@@ -180,6 +185,14 @@ impl Runtime for GlommioRuntime {
         GlommioListener::bind(address, self.clone())
     }
 
+    fn bind_datagrams(
+        &self,
+        address: SocketAddr,
+        buffer_bytes: usize,
+    ) -> io::Result<GlommioDatagrams> {
+        GlommioDatagrams::bind(address, buffer_bytes, self.clone())
+    }
+
     async fn connect(
         &self,
         address: SocketAddr,
@@ -216,6 +229,16 @@ impl Runtime for GlommioRuntime {
     async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let (from, to) = (from.to_owned(), to.to_owned());
         self.side().file(move || file_ops::rename(&from, &to)).await
+    }
+
+    async fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        self.side().file(move || file_ops::hard_link(&from, &to)).await
+    }
+
+    async fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        let path = path.to_owned();
+        self.side().file(move || file_ops::remove_dir(&path)).await
     }
 
     async fn remove_file(&self, path: &Path) -> io::Result<()> {

@@ -21,6 +21,7 @@
 //! forgotten together with the sockets they own; that is for the end of the
 //! process.
 
+mod datagrams;
 mod driver;
 mod file;
 mod net;
@@ -33,6 +34,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
 
+pub use datagrams::MonoioDatagrams;
 pub use driver::{MonoioDriver, launch};
 pub use file::MonoioFile;
 pub use net::{MonoioListener, MonoioReader, MonoioWriter};
@@ -91,6 +93,7 @@ impl Runtime for MonoioRuntime {
     type Listener = MonoioListener;
     type Reader = MonoioReader;
     type Writer = MonoioWriter;
+    type Datagrams = MonoioDatagrams;
     type Task<T: 'static> = monoio::task::JoinHandle<T>;
 
     fn driver_name(&self) -> &'static str {
@@ -148,6 +151,14 @@ impl Runtime for MonoioRuntime {
         MonoioListener::bind(address, self.clone())
     }
 
+    fn bind_datagrams(
+        &self,
+        address: SocketAddr,
+        buffer_bytes: usize,
+    ) -> io::Result<MonoioDatagrams> {
+        MonoioDatagrams::bind(address, buffer_bytes, self.clone())
+    }
+
     async fn connect(
         &self,
         address: SocketAddr,
@@ -184,6 +195,16 @@ impl Runtime for MonoioRuntime {
     async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let (from, to) = (from.to_owned(), to.to_owned());
         self.side().file(move || file_ops::rename(&from, &to)).await
+    }
+
+    async fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        self.side().file(move || file_ops::hard_link(&from, &to)).await
+    }
+
+    async fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        let path = path.to_owned();
+        self.side().file(move || file_ops::remove_dir(&path)).await
     }
 
     async fn remove_file(&self, path: &Path) -> io::Result<()> {

@@ -251,6 +251,12 @@ impl Disk {
         Ok(())
     }
 
+    pub(super) fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        let path = normalized(path)?;
+        self.state.strike(DiskOperation::Remove, &path)?;
+        self.state.names.borrow_mut().remove_folder(&path)
+    }
+
     pub(super) fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let path = normalized(path)?;
         self.state.strike(DiskOperation::SyncDir, &path)?;

@@ -10,8 +10,7 @@
 //! - Syncing a file does not make its name durable; syncing a folder does not make the folder's own
 //!   name durable, and the content of a lost folder is lost.
 //!
-//! Not modelled: hard and symbolic links, renaming folders, removing folders,
-//! permissions, relative paths (they start at the root), other names for one
+//! Not modelled: hard and symbolic links, renaming folders, permissions, relative paths (they start at the root), other names for one
 //! folder (`..` is refused).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -163,6 +162,15 @@ impl<F: Clone> Names<F> {
         let file = self.file(path)?;
         self.change(vec![(path.to_owned(), None)]);
         Ok(file)
+    }
+
+    pub(super) fn remove_folder(&mut self, path: &Path) -> io::Result<()> {
+        self.check_folder(path)?;
+        if self.below(path).next().is_some() {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        self.change(vec![(path.to_owned(), None)]);
+        Ok(())
     }
 
     pub(super) fn sync(&mut self, folder: &Path) -> io::Result<()> {

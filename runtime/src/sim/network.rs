@@ -15,6 +15,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use super::datagrams::Sockets;
 use super::hosts::Hosts;
 use super::random::Random;
 use super::runtime::SimRuntime;
@@ -41,6 +42,7 @@ pub(super) struct Network {
     listeners: RefCell<Vec<Rc<Queue>>>,
     next_port: Cell<u16>,
     pub(super) hosts: Hosts,
+    pub(super) datagrams: Sockets,
     failing_accepts_count: Cell<u64>,
     /// The capacity of one direction of a connection, in bytes that its reader has not taken.
     pub(super) buffer_bytes: RefCell<RangeInclusive<u64>>,
@@ -62,6 +64,7 @@ impl Network {
             listeners: RefCell::default(),
             next_port: Cell::new(FIRST_FREE_PORT),
             hosts: Hosts::default(),
+            datagrams: Sockets::new(seed),
             failing_accepts_count: Cell::new(0),
             buffer_bytes: RefCell::new(64 << 10..=512 << 10),
             backlog_connections: Cell::new(4096),
@@ -104,11 +107,12 @@ impl Network {
         if self.random.one_in(short_one_in) { 1 + self.random.index(possible) } else { possible }
     }
 
-    fn free_port(&self) -> u16 {
+    pub(super) fn free_port(&self) -> u16 {
         loop {
             let port = self.next_port.get();
             self.next_port.set(port.checked_add(1).unwrap_or(FIRST_FREE_PORT));
-            if self.listeners.borrow().iter().all(|queue| queue.address.port() != port) {
+            let is_free = self.listeners.borrow().iter().all(|queue| queue.address.port() != port);
+            if is_free && !self.datagrams.has_port(port) {
                 return port;
             }
         }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::completion::{Completion, completion};
 use super::costs;
+use super::datagrams::SimDatagrams;
 use super::disk::Disk;
 use super::disk_faults::DiskOperation;
 use super::file::SimFile;
@@ -99,6 +100,7 @@ impl Runtime for SimRuntime {
     type Listener = SimListener;
     type Reader = SimReader;
     type Writer = SimWriter;
+    type Datagrams = SimDatagrams;
     type Task<T: 'static> = SimTask<T>;
 
     fn driver_name(&self) -> &'static str {
@@ -176,6 +178,10 @@ impl Runtime for SimRuntime {
         self.network.listen(self, address)
     }
 
+    fn bind_datagrams(&self, address: SocketAddr, buffer_bytes: usize) -> io::Result<SimDatagrams> {
+        Ok(SimDatagrams::bind(self, address, buffer_bytes))
+    }
+
     async fn connect(
         &self,
         address: SocketAddr,
@@ -210,6 +216,16 @@ impl Runtime for SimRuntime {
     async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let (from, to) = (from.to_owned(), to.to_owned());
         self.on_disk(DiskOperation::Rename, move |disk| disk.rename(&from, &to)).await
+    }
+
+    /// The simulated disk has no links.
+    async fn hard_link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    async fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        let path = path.to_owned();
+        self.on_disk(DiskOperation::Remove, move |disk| disk.remove_dir(&path)).await
     }
 
     async fn remove_file(&self, path: &Path) -> io::Result<()> {
