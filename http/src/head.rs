@@ -61,6 +61,26 @@ impl RequestHead {
         std::str::from_utf8(self.headers.get(name)?.as_bytes()).ok()
     }
 
+    /// A copy, whose memory is accounted for as well; `None` if there is none.
+    pub(crate) fn try_copy(&self, budget: &Budget, owner: Owner) -> Option<RequestHead> {
+        let reservation = match &self.reservation {
+            Some(held) => Some(budget.try_reserve_for(owner, held.bytes())?),
+            None => None,
+        };
+        Some(RequestHead {
+            method: self.method.clone(),
+            path: self.path.clone(),
+            raw_path: self.raw_path.clone(),
+            query: self.query.clone(),
+            version: self.version,
+            headers: self.headers.clone(),
+            framing: self.framing,
+            keep_alive: self.keep_alive,
+            expects_continue: self.expects_continue,
+            reservation,
+        })
+    }
+
     /// Whether the body is declared to be an HTML form. Parameters of the media
     /// type, such as a charset, do not matter.
     pub fn has_form_body(&self) -> bool {

@@ -166,6 +166,36 @@ impl<Rd: Reader> Inbound<Rd> {
         self.fill(runtime, budget, body.read_bytes(), deadline, interrupt).await
     }
 
+    /// The same as [`Inbound::fill`] for a wait that may be dropped without loss, on a connection
+    /// that lives on: the read goes on as a read-ahead. Nothing may be unread. Reads up to
+    /// `most_bytes` at once, or as much as an idle buffer holds if there is little memory.
+    pub(crate) async fn fill_ahead<R: Runtime>(
+        &mut self,
+        runtime: &R,
+        budget: &Budget,
+        most_bytes: usize,
+        deadline: Monotonic,
+        interrupt: impl Interrupt,
+    ) -> Fill {
+        if !self.ended && self.ahead.is_none() && self.spilled.is_empty() {
+            let buffer = self.input.take_for_read(most_bytes, budget).ok();
+            if let Some(buffer) = buffer.or_else(|| self.input.take_for_read_ahead()) {
+                self.begin_ahead(buffer);
+            }
+        }
+        self.fill(runtime, budget, IDLE_BUFFER_BYTES, deadline, interrupt).await
+    }
+
+    /// Begins a read that is not dropped. The reader is here.
+    fn begin_ahead(&mut self, buffer: Vec<u8>) {
+        self.ahead = self.reader.take().map(|mut reader| {
+            Box::pin(async move {
+                let (result, buffer) = reader.read(buffer, Monotonic::NEVER).await;
+                (result, buffer, reader)
+            }) as ReadAhead<Rd>
+        });
+    }
+
     /// Reads and drops up to `max_bytes`. True if the client ended the
     /// connection within that and the deadline.
     pub(crate) async fn drain<R: Runtime>(
@@ -202,12 +232,7 @@ impl<Rd: Reader> Inbound<Rd> {
                     return;
                 }
                 let Some(buffer) = self.input.take_for_read_ahead() else { return };
-                self.ahead = self.reader.take().map(|mut reader| {
-                    Box::pin(async move {
-                        let (result, buffer) = reader.read(buffer, Monotonic::NEVER).await;
-                        (result, buffer, reader)
-                    }) as ReadAhead<Rd>
-                });
+                self.begin_ahead(buffer);
             }
             let Some(ahead) = &mut self.ahead else { return };
             let Poll::Ready((result, buffer, reader)) = ahead.as_mut().poll(cx) else { return };

@@ -270,6 +270,12 @@ impl<R> ReceivingGuard<R> {
         });
     }
 
+    /// Notes that the server does not read on for now, so that the client cannot be slow. It
+    /// lasts until the next note.
+    pub(crate) fn pause(&self) {
+        self.with(|entry| entry.waits_for_room = true);
+    }
+
     /// Why the request is ended, if it is; otherwise the task is woken when it happens.
     pub(crate) fn poll_ended(&self, cx: &mut Context<'_>) -> Option<Refusal> {
         self.with(|entry| {

@@ -41,6 +41,9 @@ pub enum Refusal {
     /// The header block is too long.
     #[error("request header fields are too large")]
     HeadTooLarge,
+    /// The server stops while the body comes; the client should retry elsewhere or later.
+    #[error("the server is stopping")]
+    Stopping,
     /// `Transfer-Encoding` is something other than exactly `chunked`.
     #[error("transfer encoding is not supported")]
     TransferEncodingNotSupported,
@@ -59,7 +62,7 @@ impl Refusal {
             Refusal::TargetTooLong { .. } => StatusCode::URI_TOO_LONG,
             Refusal::ExpectationFailed => StatusCode::EXPECTATION_FAILED,
             Refusal::BudgetExhausted => StatusCode::TOO_MANY_REQUESTS,
-            Refusal::GaveWay => StatusCode::SERVICE_UNAVAILABLE,
+            Refusal::GaveWay | Refusal::Stopping => StatusCode::SERVICE_UNAVAILABLE,
             Refusal::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Refusal::TransferEncodingNotSupported => StatusCode::NOT_IMPLEMENTED,
             Refusal::VersionNotSupported => StatusCode::HTTP_VERSION_NOT_SUPPORTED,

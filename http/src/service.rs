@@ -11,14 +11,17 @@ use crate::head::RequestHead;
 use crate::refusal::Refusal;
 use crate::response::Response;
 use crate::signal::Disconnect;
+use crate::stream::BodyStream;
 
-/// A complete request.
+/// A request, complete unless its body is a stream.
 #[derive(Debug)]
 pub struct Request {
     /// Request line and headers.
     pub head: RequestHead,
-    /// The body, empty if there is none.
+    /// The body, empty if there is none or if it is a stream.
     pub body: Body,
+    /// The body as it comes, if it was admitted as [`Admission::Stream`].
+    pub stream: Option<BodyStream>,
     /// The other end of the connection.
     pub peer: SocketAddr,
     /// Tells when the client goes away while the answer is being made.
@@ -34,6 +37,12 @@ pub enum Admission {
         max_bytes: u64,
         /// Whom the body's memory is counted for besides the client's address: a hash, for
         /// example of a tenant.
+        account: Option<u64>,
+    },
+    /// The body is handed to the service while it arrives, as [`Request::stream`]. It may be of
+    /// any length.
+    Stream {
+        /// See [`Admission::Body`].
         account: Option<u64>,
     },
     /// The request is answered without its body. A short body is read and
@@ -84,7 +93,9 @@ pub trait Service: 'static {
         text.push('\n');
         let response = Response::text(refusal.status(), text);
         match refusal {
-            Refusal::BudgetExhausted | Refusal::GaveWay => response.with_header(RETRY_AFTER, "1"),
+            Refusal::BudgetExhausted | Refusal::GaveWay | Refusal::Stopping => {
+                response.with_header(RETRY_AFTER, "1")
+            }
             _ => response,
         }
     }

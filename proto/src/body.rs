@@ -146,6 +146,21 @@ pub fn choose_otlp_decoder(
     Ok(Decoder { format, compression })
 }
 
+/// Chooses how to read a body of text, which may be compressed in any way that is known.
+pub fn choose_text_decoder(content_encoding: Option<&[u8]>) -> Result<Decoder, BodyError> {
+    let compression = match content_encoding.unwrap_or_default() {
+        b"" | b"identity" => Compression::None,
+        b"gzip" | b"x-gzip" => Compression::Gzip,
+        b"deflate" => Compression::Deflate,
+        b"zstd" => Compression::Zstd,
+        b"lz4" => Compression::Lz4,
+        other => {
+            return Err(BodyError::ContentEncoding(String::from_utf8_lossy(other).into_owned()));
+        }
+    };
+    Ok(Decoder { format: MessageFormat::Json, compression })
+}
+
 /// The type without parameters: `token` or `token/token` (RFC 2045, as Go's
 /// `mime.ParseMediaType` reads it). Parameters are ignored.
 fn media_type(value: &[u8]) -> Result<&[u8], BodyError> {

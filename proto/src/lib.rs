@@ -10,17 +10,22 @@
 //! than a fixed limit ([`otlp`]).
 
 pub mod body;
+pub mod bulk;
 pub mod bytes;
 pub mod discover;
 pub mod encode;
 pub mod error;
+pub mod fields;
 pub mod go;
 pub mod ids;
+pub mod journal;
 pub mod labels;
+pub mod lines;
 pub mod messages;
 pub mod otlp;
 pub mod push;
 pub mod records;
+pub mod syslog;
 pub mod tenant;
 pub mod time;
 pub mod varint;

@@ -128,6 +128,16 @@ impl Records {
         self.open.timestamp_ns = None;
     }
 
+    /// Keeps the closed records of whose places `keep` says so.
+    pub fn retain(&mut self, mut keep: impl FnMut(usize) -> bool) {
+        let mut place = 0;
+        self.records.retain(|_| {
+            place += 1;
+            keep(place - 1)
+        });
+        self.len_bytes = (0..self.records.len()).map(|place| self.entry_len_bytes(place)).sum();
+    }
+
     /// How many records are closed.
     pub fn len(&self) -> usize {
         self.records.len()
@@ -227,7 +237,10 @@ mod tests {
     }
 
     /// Time, line and metadata of a record.
-    fn entry(records: &Records, index: usize) -> (Option<i64>, Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>) {
+    /// Time, line and metadata of a record.
+    type Shown = (Option<i64>, Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>);
+
+    fn entry(records: &Records, index: usize) -> Shown {
         let mut pairs = Vec::new();
         let entry = records.entry(index, &mut pairs);
         let metadata = entry.metadata.iter().map(|(name, value)| (name.into(), value.into()));
@@ -294,6 +307,9 @@ mod tests {
         assert_eq!(entry(&records, 0), (Some(1), b"kept".to_vec(), Vec::new()));
         assert_eq!(entry(&records, 1), (Some(4), Vec::new(), Vec::new()));
         assert_eq!(labels(&records, 1), "{}");
+        records.retain(|place| place == 1);
+        assert_eq!((records.len(), records.len_bytes()), (1, 0));
+        assert_eq!(entry(&records, 0), (Some(4), Vec::new(), Vec::new()));
         records.clear();
         assert!(records.is_empty() && records.len_bytes() == 0);
         records.begin(Some(5));

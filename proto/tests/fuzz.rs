@@ -109,6 +109,29 @@ fn otlp() {
     exercise("otlp", fuzz::otlp, &[json.to_vec(), message]);
 }
 
+/// Lines, objects and bulk requests.
+#[test]
+fn fields() {
+    let lines =
+        br#"{"message":"a","@timestamp":"2026-11-25 03:00:00","a":{"b":[1,{"c":null}]},"x1":1.5e3}
+{"message":"b","@timestamp":1700000000123}{"message":"c"}
+oops
+{"a.b":"\u00e9","n":-0.10}"#;
+    let bulk = br#"{"create":{"_index":"i","_id":"7"}}
+{"@timestamp":"2026-11-25T03:00:00Z","message":"one"}
+{"index":{}}
+[1]
+{"delete":{"_id":"1"}}
+{"update":{}}
+{"doc":{}}
+"#;
+    exercise(
+        "fields",
+        fuzz::fields,
+        &[lines.to_vec(), bulk.to_vec(), b"items.*.status,-**.a".to_vec()],
+    );
+}
+
 /// Bodies with the byte for their headers before them.
 #[test]
 fn push_body() {
@@ -191,4 +214,16 @@ fn params() {
     .map(|text| text.as_bytes().to_vec())
     .collect();
     exercise("params", fuzz::params, &seeds);
+}
+
+#[test]
+fn journals_are_read_the_same_however_they_are_cut() {
+    let text = b"\x07__CURSOR=s\n__REALTIME_TIMESTAMP=1700000000000000\n_HOSTNAME=h\nPRIORITY=3\n\
+        _SYSTEMD_UNIT=session-1.scope\nMESSAGE=one\n\n__REALTIME_TIMESTAMP=2\n";
+    let mut binary = b"\x03__REALTIME_TIMESTAMP=1\nMESSAGE\n".to_vec();
+    binary.extend(9u64.to_le_bytes());
+    binary.extend(b"two\nlines\nA=b\n_PID=1\nPID=2\n\n\nMESSAGE\n");
+    binary.extend(u64::MAX.to_le_bytes());
+    binary.extend(b"lost\n\nA=x\n\n");
+    exercise("journal", fuzz::journal, &[text.to_vec(), binary]);
 }

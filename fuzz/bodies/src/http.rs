@@ -8,8 +8,8 @@ use bytes::Bytes;
 use logsvc_http::client::{Piece, ResponseDecoder, ResponseLimits, Target};
 use logsvc_http::websocket::{Event, Handshake, MessageDecoder};
 use logsvc_http::{
-    BodyReader, ChunkedDecoder, Decoded, HeadDecoder, HeadLimits, InputBuffer, Params, Refusal,
-    accepts_gzip, clean_path, escape,
+    BodyPieces, BodyReader, ChunkedDecoder, Decoded, Framing, HeadDecoder, HeadLimits, InputBuffer,
+    Params, Refusal, accepts_gzip, clean_path, escape,
 };
 
 /// Longest body that [`parse_requests`] admits.
@@ -96,8 +96,46 @@ fn advance(
 pub fn requests(data: &[u8]) {
     let (cut, bytes) = split_cut(data);
     let whole = parse_requests(bytes, []);
+    streamed_bodies(cut, bytes);
     assert_eq!(whole, parse_requests(bytes, [cut]), "cut at {cut}");
     assert_eq!(whole, parse_requests(bytes, std::iter::repeat_n(1, bytes.len())), "in bytes");
+}
+
+/// Checks that a body in pieces is the same as one that is received whole, for the framing of a
+/// length and of chunks.
+fn streamed_bodies(cut: usize, bytes: &[u8]) {
+    let budget = Budget::new("fuzz", 1 << 20);
+    let pool = BufferPool::new(16 * 1024);
+    for framing in [Framing::Chunked, Framing::Length(cut as u64 + 1)] {
+        let mut input = InputBuffer::new();
+        input.extend(bytes);
+        let max_bytes = budget.max_bytes();
+        let Ok(mut reader) = BodyReader::new(framing, max_bytes, &budget, &pool) else { continue };
+        let whole = reader.decode(&mut input);
+        let received_bytes = reader.received_bytes();
+        for piece_len in [cut.max(1), 1] {
+            let (mut rest, mut body) = (InputBuffer::new(), BodyPieces::new(framing));
+            let mut data = Vec::new();
+            let mut end = Ok(());
+            for piece in bytes.chunks(piece_len) {
+                rest.extend(piece);
+                end = body.decode(&mut rest, &mut data);
+                if end.is_err() {
+                    break;
+                }
+            }
+            // A body without a longest length gets further than one with it.
+            if matches!(whole, Err(Refusal::BodyTooLarge { .. } | Refusal::BudgetExhausted)) {
+                continue;
+            }
+            assert_eq!(whole, end.map(|()| body.is_done()), "in pieces of {piece_len}");
+            assert_eq!(received_bytes, data.len() as u64);
+            // The pieces behind a malformed one have not come.
+            if whole.is_ok() {
+                assert_eq!(input.unread(), rest.unread());
+            }
+        }
+    }
 }
 
 /// The answers in a connection's bytes, in text for comparison, until the connection ends by its

@@ -6,17 +6,25 @@ use logsvc_proto::body::{
     BodyBuffers, BodyError, Compression, Decoder, MessageFormat, choose_decoder,
     choose_otlp_decoder, snappy_block_decode, unpack,
 };
+use logsvc_proto::bulk::{self, Reply};
 use logsvc_proto::discover::{
     DEFAULT_SERVICE_LABELS, LevelFields, SERVICE_NAME, WithLevel, line_level, normalize_level,
     severity_number_level, with_service_name,
 };
+use logsvc_proto::fields::{FIELDS_MAX, FieldsError, Flat, Mapping, Origin, read_time_ns};
+use logsvc_proto::journal::{
+    ENTRY_MAX_BYTES, End, Mapping as JournalMapping, MappingLimits, Parser,
+};
 use logsvc_proto::labels::{Labels, parse_labels};
+use logsvc_proto::lines::{Lines, count_objects};
 use logsvc_proto::otlp::{
     Action, Assembler, AttributeRules, LogsRequest, record_labels, resource_labels, transcode_json,
 };
 use logsvc_proto::push::json::Dialect;
 use logsvc_proto::push::metadata::{MetadataNormalizer, NormalizedMetadata};
 use logsvc_proto::push::{EntryList, Push, Totals};
+use logsvc_proto::records::Records;
+use logsvc_proto::syslog::{Arrival, Framer, STEP_ROOM_BYTES, parse as syslog_message};
 use logsvc_proto::tenant::{TenantId, parse_single_tenant_header, parse_tenant_header};
 use logsvc_proto::time::{
     format_go_duration, format_model_duration, parse_byte_size, parse_go_duration_ns, parse_limit,
@@ -54,6 +62,57 @@ fn compare(walked: &Push<'_>, listed: &Push<'_>) {
         assert!(other_entries.next().is_none());
     }
     assert!(others.next().is_none());
+}
+
+/// The Journal Export Format. Entries do not depend on the pieces in which a body comes.
+pub fn journal(data: &[u8]) {
+    let (cut, body) = match data.split_first() {
+        Some((cut, body)) => (usize::from(*cut).max(1), body),
+        None => return,
+    };
+    let whole = journal_records(body, body.len().max(1));
+    for piece_len in [cut, 1] {
+        assert_eq!(whole, journal_records(body, piece_len), "in pieces of {piece_len}");
+    }
+}
+
+/// What becomes of a body that comes in pieces of this length.
+fn journal_records(body: &[u8], piece_len: usize) -> Vec<String> {
+    let limits = MappingLimits {
+        line_max_bytes: 64,
+        field_max_bytes: 32,
+        metadata_max_bytes: 128,
+        metadata_max_fields: 8,
+    };
+    let labels = [("host", "_HOSTNAME"), ("unit", "_SYSTEMD_UNIT"), ("", "A")];
+    let labels = labels.map(|(label, field)| (label.to_owned(), field.to_owned()));
+    let mapping = JournalMapping::new(labels, ["_BOOT_ID".to_owned()], true, limits);
+    let (mut parser, mut records) = (Parser::new(), Records::new());
+    let mut said = Vec::new();
+    let mut note = |end: Option<End>, parser: &Parser| match end {
+        Some(End::Entry) => said.push(format!("{:?}", mapping.write(parser.entry(), &mut records))),
+        Some(End::Unreadable(fault)) => said.push(fault.to_string()),
+        None => {}
+    };
+    for mut piece in body.chunks(piece_len) {
+        while !piece.is_empty() {
+            let end = parser.read(&mut piece, |name| mapping.wanted(name));
+            note(end, &parser);
+        }
+        assert!(parser.capacity_bytes() <= 2 * ENTRY_MAX_BYTES);
+        assert!(parser.entry().sent_bytes() <= body.len() as u64);
+    }
+    let end = parser.finish();
+    note(end, &parser);
+    for place in 0..records.len() {
+        let labels: Labels = records.labels(place).parse().expect("labels of a record are a set");
+        let mut pairs = Vec::new();
+        let entry = records.entry(place, &mut pairs);
+        assert!(entry.line.len() <= limits.line_max_bytes);
+        assert!(entry.metadata.len_bytes() <= limits.metadata_max_bytes);
+        said.push(format!("{} {:?} {:?}", labels.canonical(), entry.timestamp_ns, entry.line));
+    }
+    said
 }
 
 /// The JSON push, in both dialects.
@@ -320,4 +379,104 @@ pub fn level(data: &[u8]) {
     assert_eq!(line_level(data, &fields, 2), by_default);
     // Without a limit and with other names nothing may break either.
     line_level(data, &LevelFields::new(["a", "b.c", "x"]), 0);
+}
+
+/// Bodies of lines, of objects and of bulk requests: what is read becomes records, and their
+/// memory stays near the input.
+pub fn fields(data: &[u8]) {
+    let mut mapping = Mapping {
+        labels: vec![("app".into(), "a.b".into())],
+        messages: vec!["message".into()],
+        times: vec!["@timestamp".into()],
+        ignored: vec!["x*".into()],
+        extra: Vec::new(),
+    };
+    let (mut flat, mut records) = (Flat::default(), Records::new());
+    let origin = Origin { arrival_ns: 1, labels: &[("index", "i")] };
+    for (_, line) in Lines::new(data).take(64) {
+        let _ = read_time_ns(line);
+        let count = count_objects(line);
+        let read = flat.read(line);
+        assert!(flat.iter().count() <= FIELDS_MAX);
+        match read {
+            Ok(object) => {
+                assert_eq!(count, Ok(1), "both passes must see the same");
+                let before = records.len();
+                let is_put = mapping.put(&flat, object, origin, &mut records).is_ok();
+                assert_eq!(records.len(), before + usize::from(is_put));
+            }
+            Err(FieldsError::Time { .. }) => panic!("a time is not read with its object"),
+            Err(_) => {}
+        }
+        let text = String::from_utf8_lossy(line);
+        let _ = mapping.refine(|_, _| Some(&*text));
+    }
+    for place in 0..records.len() {
+        records.labels(place).parse().expect("labels of a record are a set");
+    }
+    let mut reply = Reply::new();
+    let mut actions = 0;
+    for item in bulk::items(data).map_while(Result::ok) {
+        let index = item.index().unwrap_or_default();
+        if item.action.is_stored() {
+            reply.stored(&item, &index);
+        } else {
+            reply.refused(&item, &index, 400, "kind", "reason");
+        }
+        actions += 1;
+    }
+    if let Ok(checked) = bulk::check(data) {
+        assert_eq!(checked, actions);
+    }
+    let answer = reply.finish(1);
+    let patterns = String::from_utf8_lossy(&data[..data.len().min(200)]);
+    let left = bulk::filter(&answer, &patterns).expect("an answer is JSON");
+    assert!(left.len() <= answer.len() && count_objects(&left) == Ok(1));
+    let _ = bulk::filter(data, "a.*,**.b");
+}
+
+/// Syslog: messages do not depend on how the stream is cut into reads, and no byte of a line is
+/// made up.
+pub fn syslog(data: &[u8]) {
+    let Some((&first, stream)) = data.split_first() else { return };
+    let max_bytes = usize::from(first) + 1;
+    let whole = syslog_frames(stream, max_bytes, max_bytes);
+    assert_eq!(whole, syslog_frames(stream, max_bytes, 1), "reads of one byte");
+    for (text, _) in &whole {
+        assert!(!text.is_empty() && text.len() <= max_bytes);
+        let text = String::from_utf8_lossy(text);
+        let arrival = Arrival { unix_ns: 1_795_575_610_000_000_000, zone: &|local| local };
+        let message = syslog_message(&text, arrival);
+        assert!(text.ends_with(message.line), "the line is the end of the message");
+        for (_, name, value) in message.parameters() {
+            assert!(!name.is_empty() && value.len() <= text.len());
+        }
+        for field in ["host", "app", "pid", "msgid", "facility", "severity", "level"] {
+            assert!(message.field(field).is_some());
+        }
+    }
+}
+
+/// The messages of a stream that comes in pieces, and whether they are cut.
+fn syslog_frames(stream: &[u8], max_bytes: usize, piece: usize) -> Vec<(Vec<u8>, bool)> {
+    let mut framer = Framer::new(max_bytes);
+    let (mut found, mut held, mut rest) = (Vec::new(), Vec::new(), stream);
+    loop {
+        let room = (max_bytes + STEP_ROOM_BYTES - held.len()).min(piece).min(rest.len());
+        held.extend_from_slice(&rest[..room]);
+        rest = &rest[room..];
+        loop {
+            let (done, frame) = framer.step(&held, rest.is_empty());
+            found.extend(frame.map(|frame| (frame.text.to_vec(), frame.is_cut)));
+            held.drain(..done);
+            if done == 0 {
+                break;
+            }
+        }
+        assert!(held.len() < max_bytes + STEP_ROOM_BYTES, "a full buffer gets on");
+        if rest.is_empty() {
+            assert!(held.is_empty(), "the end of a stream leaves nothing");
+            return found;
+        }
+    }
 }

@@ -5,6 +5,7 @@
 //! [`crate::IDLE_BUFFER_BYTES`]. Everything else is there only during a request.
 
 mod respond;
+mod streamed;
 
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
@@ -206,6 +207,11 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
         }
     }
 
+    /// Whose memory a body takes.
+    fn body_owner(&self, account: Option<u64>) -> Owner {
+        self.shared.config.body_budget.owner([Some(address_key(self.peer.ip())), account])
+    }
+
     /// Begins to watch the receiving of a head or body.
     fn track(&self, owner: Owner, is_body: bool) -> ReceivingGuard<R> {
         self.shared.receiving.begin(owner, is_body)
@@ -237,6 +243,10 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
         };
         let (max_bytes, account) = match self.shared.service.admit(&head, self.peer) {
             Admission::Body { max_bytes, account } => (max_bytes, account),
+            Admission::Stream { account } => {
+                let owner = self.body_owner(account);
+                return Box::pin(self.exchange_streamed(exchange, head, owner)).await;
+            }
             Admission::Refuse(response) => {
                 return Box::pin(self.refuse_admission(exchange, &head, response)).await;
             }
@@ -244,8 +254,7 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
         let body = if head.framing == Framing::None {
             Body::default()
         } else {
-            let keys = [Some(address_key(self.peer.ip())), account];
-            let owner = self.shared.config.body_budget.owner(keys);
+            let owner = self.body_owner(account);
             match self.read_body(&head, max_bytes, owner, exchange.started).await {
                 Ok(body) => body,
                 Err(BodyEnd::Gone) => return After::Close,
@@ -258,7 +267,8 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
             }
         };
         exchange.received_bytes = body.len() as u64;
-        let request = Request { head, body, peer: self.peer, disconnect: self.disconnect.clone() };
+        let disconnect = self.disconnect.clone();
+        let request = Request { head, body, stream: None, peer: self.peer, disconnect };
         let service = Rc::clone(&self.shared.service);
         // Boxed, so that an upload does not hold the memory of the largest route's
         // state.

@@ -8,6 +8,7 @@ mod exchanges;
 mod memory;
 mod responses;
 mod sockets;
+mod streamed;
 mod support;
 mod time;
 
@@ -95,6 +96,18 @@ cases! {
         a_trickle_after_a_burst_is_refused
         a_slow_body_goes_on_where_there_is_memory
         a_body_waits_for_memory;
+    streamed:
+        a_body_of_any_length_is_handed_over
+        single_bytes_make_the_same_body
+        the_connection_lives_on
+        continue_comes_at_once
+        an_early_answer_ends_the_connection
+        malformed_chunks_are_refused
+        a_handler_that_waits_holds_the_client_back
+        a_client_that_vanishes_is_told
+        a_body_that_stands_still_is_refused
+        a_stop_refuses_the_rest
+        http_1_0_may_send_a_length;
     sockets:
         messages_go_both_ways
         frames_right_behind_the_handshake_count

@@ -10,8 +10,8 @@ use futures_util::future::LocalBoxFuture;
 use http::StatusCode;
 use logsvc_http::websocket::{Handshake, Message, WebSocket, WebSocketConfig};
 use logsvc_http::{
-    Admission, ChunkError, ChunkSource, Observation, Params, Request, RequestHead, Response,
-    ServerConfig, Service, Signal, serve,
+    Admission, BodyStream, ChunkError, ChunkSource, Observation, PIECE_BYTES, Params, Request,
+    RequestHead, Response, ServerConfig, Service, Signal, serve,
 };
 use logsvc_runtime::{Budget, Latch, Listener, Runtime};
 
@@ -28,6 +28,31 @@ pub(crate) struct TestService<R> {
     pub(crate) refused: Cell<u32>,
     pub(crate) open: Cell<usize>,
     pub(crate) calls: Cell<u32>,
+    /// What handlers of streamed bodies saw.
+    pub(crate) ends: RefCell<Vec<String>>,
+}
+
+impl<R: Runtime> TestService<R> {
+    async fn count_pieces(&self, mut stream: BodyStream) -> Response {
+        let (mut count, mut len_bytes, mut sum) = (0u64, 0u64, 0u64);
+        let end = loop {
+            match stream.next().await {
+                Ok(Some(piece)) => {
+                    assert!((1..=2 * PIECE_BYTES).contains(&piece.len()), "{}", piece.len());
+                    count += 1;
+                    len_bytes += piece.len() as u64;
+                    sum += piece.iter().map(|byte| u64::from(*byte)).sum::<u64>();
+                }
+                Ok(None) => break "whole".to_owned(),
+                Err(fault) => break fault.to_string(),
+            }
+        };
+        self.ends.borrow_mut().push(format!("{len_bytes} {end}"));
+        assert_eq!(count == 0, len_bytes == 0);
+        Response::new(StatusCode::OK)
+            .with_route("pieces")
+            .with_body(format!("{len_bytes} {sum} {end}").into_bytes())
+    }
 }
 
 impl<R: Runtime> Service for TestService<R> {
@@ -36,6 +61,7 @@ impl<R: Runtime> Service for TestService<R> {
             "/refused" => {
                 Admission::Refuse(Response::text(StatusCode::UNAUTHORIZED, "no org id\n"))
             }
+            path if path.starts_with("/pieces") => Admission::Stream { account: None },
             "/tiny" => Admission::Body { max_bytes: 10, account: None },
             _ => Admission::Body { max_bytes: 8 << 20, account: None },
         }
@@ -57,6 +83,20 @@ impl<R: Runtime> Service for TestService<R> {
                 let (bytes, reservation) = request.body.into_parts();
                 drop(reservation);
                 ok().with_route("echo").with_body(bytes)
+            }
+            // Counts what comes, in pieces.
+            "/pieces" => self.count_pieces(request.stream.expect("a stream")).await,
+            // Answers after the first piece.
+            "/pieces/early" => {
+                let mut stream = request.stream.expect("a stream");
+                let first = stream.next().await.expect("a piece").expect("more than none");
+                ok().with_route("early").with_body(first)
+            }
+            "/pieces/none" => ok().with_route("none").with_body(b"no body wanted".to_vec()),
+            // Waits before it reads on.
+            "/pieces/later" => {
+                self.go.wait().await;
+                self.count_pieces(request.stream.expect("a stream")).await
             }
             "/sleep" => {
                 let pause = Duration::from_millis(number("ms"));
@@ -216,6 +256,7 @@ impl<R: Runtime> Server<R> {
             refused: Cell::default(),
             open: Cell::default(),
             calls: Cell::default(),
+            ends: RefCell::default(),
         });
         let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = runtime.listen(any_port).expect("a listener");

@@ -198,7 +198,7 @@ fn has_no_replacement(value: &[u8]) -> bool {
 const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
 
 /// Whether [`write_name`] would write the name as it is.
-pub(crate) fn is_normal_name(name: &[u8]) -> bool {
+pub fn is_normal_name(name: &[u8]) -> bool {
     let inner = if is_reserved(name) { &name[2..name.len() - 2] } else { name };
     let mut after_underscore = false;
     let has_single_underscores = inner.iter().all(|&byte| {

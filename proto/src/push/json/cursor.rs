@@ -30,9 +30,14 @@ impl<'a> Cursor<'a> {
         Err(JsonError::Invalid { offset_bytes: self.position, message })
     }
 
+    /// The text from here to a later position of the same document.
+    pub(crate) fn text_until(&self, end: &Cursor<'a>) -> &'a [u8] {
+        &self.bytes[self.position..end.position]
+    }
+
     /// The next byte that is not blank, without reading it.
     #[inline]
-    pub(crate) fn peek(&mut self) -> Option<u8> {
+    pub fn peek(&mut self) -> Option<u8> {
         loop {
             match self.bytes.get(self.position) {
                 Some(b' ' | b'\t' | b'\n' | b'\r') => self.position += 1,
@@ -139,7 +144,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads any value and gives its text.
-    pub(crate) fn skip_value(&mut self) -> Result<&'a [u8], JsonError> {
+    pub fn skip_value(&mut self) -> Result<&'a [u8], JsonError> {
         self.peek();
         let start = self.position;
         let mut open = OpenBrackets::default();

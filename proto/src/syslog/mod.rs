@@ -1,0 +1,17 @@
+//! Syslog: messages in a stream of bytes, and what they say (RFC 5424, RFC 3164, RFC 6587).
+//!
+//! Guarantees: there is no invalid message. What cannot be parsed is the line, and
+//! [`Message::fault`] says why. Framing is found for each message anew. Time and memory are linear
+//! in the input; a count that a sender claims reserves nothing.
+
+mod frame;
+mod legacy;
+mod message;
+mod stamp;
+mod structured;
+#[cfg(test)]
+mod tests;
+
+pub use frame::{Frame, Framer, STEP_ROOM_BYTES, trim_message};
+pub use message::{Fault, Message, SeverityWords, parse};
+pub use stamp::Arrival;
