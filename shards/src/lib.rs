@@ -8,12 +8,13 @@
 //!
 //! The modules are floors. A module imports modules of lower floors only; `ci layers` checks
 //! this. From the bottom: [`types`], [`changes`]; `index`, [`scope`]; [`deletion`]; [`wal`];
-//! [`manifest`]; [`retention`]; [`node`]; `sealed`, [`check`]; [`compact`]; [`scan`]; [`tail`];
+//! [`manifest`]; [`retention`]; [`node`]; `sealed`, [`check`], [`backup`]; [`compact`]; [`scan`]; [`tail`];
 //! [`messages`]; [`shard`]; [`host`]; [`keeper`].
 //!
 //! This crate knows nothing of HTTP, or of the protocols by which entries come to the node. It
 //! parses query text for one purpose: requests for deletion are recorded as text.
 
+pub mod backup;
 pub mod changes;
 pub mod check;
 pub mod compact;

@@ -21,7 +21,7 @@ use crate::wal::format::WalName;
 use crate::wal::writer::WalUnavailable;
 pub use status::{
     COMMIT_LATENCY_BOUNDS_US, CommitLatency, MaintenanceStatus, PauseStatus, SealStatus,
-    ShardStatus,
+    ShardStatus, TenantCounts,
 };
 
 /// Entries of one push for one shard.

@@ -33,7 +33,9 @@ use crate::compact::Drafts;
 use crate::deletion::DeleteFilters;
 use crate::index::{LabelIndex, Slot};
 use crate::manifest::LiveSegment;
-use crate::messages::{AppendError, AppendOutcome, CommitLatency, ShardReply, ShardRequest};
+use crate::messages::{
+    AppendError, AppendOutcome, CommitLatency, ShardReply, ShardRequest, TenantCounts,
+};
 use crate::sealed::SealedSegment;
 use crate::types::StreamDefinition;
 use crate::wal::format::WalName;
@@ -180,6 +182,8 @@ impl Shard {
                 uncounted_bytes: 0,
                 refused: 0,
                 tenants: HashMap::with_hasher(RandomState::with_seeds(1, 2, 3, 4)),
+                created: TenantCounts::default(),
+                removed: TenantCounts::default(),
             },
             stop: Stop::default(),
             counters: Counters::default(),

@@ -1,8 +1,10 @@
 //! Numbers of a shard, for metrics.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use logsvc_proto::TenantId;
+use logsvc_runtime::Monotonic;
 use logsvc_runtime::mesh::InboxCounters;
 
 use crate::sealed::{CacheCounters, DirectoryCounters};
@@ -15,6 +17,10 @@ use crate::wal::writer::WalCounters;
 pub struct ShardStatus {
     /// Streams per tenant.
     pub streams: Vec<(TenantId, u64)>,
+    /// Streams that pushes made known since the start.
+    pub created_streams: TenantCounts,
+    /// Streams that were forgotten since the start.
+    pub removed_streams: TenantCounts,
     /// Entries in memory.
     pub head_entries: u64,
     /// Bytes of lines in memory.
@@ -44,6 +50,33 @@ pub struct ShardStatus {
     pub directories: DirectoryCounters,
     /// Requests that came through the lanes.
     pub lane: InboxCounters,
+}
+
+/// Counts by tenant, which only grow. The first [`TenantCounts::ALONE_MAX`] tenants have counts of
+/// their own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TenantCounts {
+    /// By tenant.
+    pub alone: BTreeMap<TenantId, u64>,
+    /// Of all further tenants.
+    pub others: u64,
+}
+
+impl TenantCounts {
+    /// Most tenants with counts of their own.
+    pub const ALONE_MAX: usize = 1024;
+
+    /// Counts one more.
+    pub fn add(&mut self, tenant: &TenantId) {
+        let has_room = self.alone.len() < TenantCounts::ALONE_MAX;
+        if let Some(count) = self.alone.get_mut(tenant) {
+            *count += 1;
+        } else if has_room {
+            self.alone.insert(tenant.clone(), 1);
+        } else {
+            self.others += 1;
+        }
+    }
 }
 
 /// How pushes of a shard have waited since the start for memory that sealing releases.
@@ -109,6 +142,10 @@ pub struct MaintenanceStatus {
     pub removed_segments: u64,
     /// Attempts that failed.
     pub failures: u64,
+    /// Since when no attempt has succeeded, although there is work; `None`: all is well.
+    pub failing_since: Option<Monotonic>,
+    /// How long the last merge or removal took.
+    pub last_job: Option<Duration>,
     /// Streams that were forgotten because nothing is left of them.
     pub forgotten_streams: u64,
     /// Segments that are not live any more, but that scans read.
@@ -134,5 +171,23 @@ impl CommitLatency {
         let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         self.buckets[COMMIT_LATENCY_BOUNDS_US.partition_point(|&bound| bound < us)] += 1;
         self.sum_us = self.sum_us.saturating_add(us);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_tenants_count_apart() {
+        let tenant = |number: usize| TenantId::new(&format!("t{number}")).expect("a tenant");
+        let mut counts = TenantCounts::default();
+        for number in 0..TenantCounts::ALONE_MAX + 2 {
+            counts.add(&tenant(number));
+        }
+        counts.add(&tenant(3));
+        counts.add(&tenant(TenantCounts::ALONE_MAX));
+        assert_eq!((counts.alone.len(), counts.others), (TenantCounts::ALONE_MAX, 3));
+        assert_eq!((counts.alone[&tenant(3)], counts.alone[&tenant(4)]), (2, 1));
     }
 }

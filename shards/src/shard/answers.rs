@@ -122,6 +122,8 @@ impl Shard {
     pub(super) fn status(&self) -> ShardStatus {
         ShardStatus {
             streams: self.index.tenants().map(|(t, count)| (t.clone(), count as u64)).collect(),
+            created_streams: self.stream_memory.created.clone(),
+            removed_streams: self.stream_memory.removed.clone(),
             head_entries: self.counters.entries,
             head_line_bytes: self.counters.line_bytes,
             head_reserved_bytes: self.head_memory.reserved.bytes(),

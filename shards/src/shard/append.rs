@@ -289,6 +289,7 @@ impl Shard {
             let cost_bytes = self.stream_memory.cost_of(&definition.tenant, &definition.labels);
             if self.stream_memory.reserved.try_grow(cost_bytes) {
                 self.define_stream(definition.clone());
+                self.stream_memory.created.add(&definition.tenant);
                 new.extend(self.by_id.get(&definition.id));
             } else {
                 refused.push(definition.id);

@@ -80,6 +80,8 @@ pub(super) struct Maintenance {
     shard: u16,
     phase: Phase,
     planning: Planning,
+    /// When the job that runs began.
+    job_began: Monotonic,
     /// Failures since the last success.
     failures_in_a_row: u32,
     /// Segments with damage.
@@ -147,6 +149,7 @@ impl Maintenance {
                 is_blocked: false,
                 next_check: None,
             },
+            job_began: Monotonic(0),
             failures_in_a_row: 0,
             unmergeable: AHashSet::with_hasher(hasher()),
             own_totals: AHashMap::with_hasher(hasher()),
@@ -261,8 +264,12 @@ impl Shard {
         let drafts_due = self.drafts_due();
         let maintenance = &mut self.maintenance;
         maintenance.planning.next_check = [check, drafts_due].into_iter().flatten().min();
+        if job.is_none() {
+            maintenance.status.failing_since = None;
+        }
         if let Some(job) = job {
             maintenance.phase = Phase::Running;
+            maintenance.job_began = context.now;
             effects.push(Effect::Maintain(Box::new(job)));
         }
     }
@@ -399,6 +406,8 @@ impl Shard {
         maintenance.phase = Phase::Idle;
         if outcome.is_merge || !outcome.removed.is_empty() || outcome.released > 0 {
             maintenance.failures_in_a_row = 0;
+            maintenance.status.failing_since = None;
+            maintenance.status.last_job = Some(context.now.since(maintenance.job_began));
         }
         // A merge that drops no entry changes no answer.
         let changes = !outcome.is_merge || outcome.entries_out < outcome.entries_in;
@@ -441,6 +450,7 @@ impl Shard {
         }
         tracing::error!(%error, shard = maintenance.shard, "cannot compact segments");
         maintenance.status.failures += 1;
+        maintenance.status.failing_since.get_or_insert(context.now);
         let pause = maintenance.config.compaction.retry_pause;
         let factor = 1u32 << maintenance.failures_in_a_row.min(16);
         let pause = pause.saturating_mul(factor).min(RETRY_PAUSE_MAX.max(pause));

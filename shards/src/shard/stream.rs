@@ -12,6 +12,7 @@ use super::tails::StreamSubscriptions;
 use crate::changes::TenantKey;
 use crate::deletion::DeleteFilters;
 use crate::index::Slot;
+use crate::messages::TenantCounts;
 use crate::wal::format::write_definition;
 use crate::wal::writer::FramePosition;
 use logsvc_segment::head::StreamHead;
@@ -98,6 +99,10 @@ pub(super) struct StreamMemory {
     /// Streams that are known, by the tenant's hash. Tenants that share one are few, and
     /// counted as one.
     pub(super) tenants: HashMap<TenantKey, u32>,
+    /// Streams that pushes made known.
+    pub(super) created: TenantCounts,
+    /// Streams that were forgotten.
+    pub(super) removed: TenantCounts,
 }
 
 impl StreamMemory {
@@ -120,6 +125,7 @@ impl StreamMemory {
                 self.tenants.remove(&key);
             }
         }
+        self.removed.add(tenant);
         self.release(self.cost_of(tenant, labels));
     }
 

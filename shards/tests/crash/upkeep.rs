@@ -493,6 +493,13 @@ fn whole_segments_go_when_everything_in_them_has_expired() {
         assert_eq!(file_count(&simulation), 0);
         let found = maintenance(&cluster);
         assert_eq!((found.forgotten_streams, found.failures), (6, 0), "{found:?}");
+        let statuses = cluster.statuses();
+        let removed =
+            statuses.iter().filter_map(|s| s.removed_streams.alone.get(&acme)).sum::<u64>();
+        let created =
+            statuses.iter().filter_map(|s| s.created_streams.alone.get(&acme)).sum::<u64>();
+        // The start has found six; one of them was pushed again after it was forgotten.
+        assert_eq!((created, removed), (1, 6));
         cluster.stop().expect("a healthy disk");
         let cluster = start(shards);
         assert_eq!(indexed(&cluster, &acme, ALL), ["5"]);

@@ -102,6 +102,46 @@ fn a_failed_sealing_is_tried_again_before_anything_is_examined() {
 }
 
 #[test]
+fn the_status_tells_since_when_jobs_fail_and_how_long_the_last_one_took() {
+    let failing_since = |bench: &mut Bench| bench.status().seal.maintenance.failing_since;
+    let (mut bench, _reply) = begun();
+    bench.end_seal(Ok(Vec::new()));
+    let began = bench.now;
+    for _ in 0..3 {
+        assert!(matches!(bench.job.take(), Some(MaintenanceJob::Sweep)));
+        let error = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        bench.step(Event::Maintained(Box::new(Err(error.into()))));
+        assert_eq!(failing_since(&mut bench), Some(began), "the first failure counts");
+        bench.now = bench.now.after(Duration::from_secs(600));
+        bench.step(Event::Timer);
+        // To finish what is half done is not yet a success.
+        assert!(matches!(bench.job.take(), Some(MaintenanceJob::Resume)));
+        bench.step(Event::Maintained(Box::new(Ok(MaintenanceOutcome::default()))));
+        assert_eq!(failing_since(&mut bench), Some(began));
+    }
+    assert_eq!(bench.status().seal.maintenance.last_job, None);
+    bench.now = bench.now.after(Duration::from_secs(7));
+    assert!(matches!(bench.job.take(), Some(MaintenanceJob::Sweep)));
+    let outcome = MaintenanceOutcome { released: 1, ..MaintenanceOutcome::default() };
+    bench.step(Event::Maintained(Box::new(Ok(outcome))));
+    let status = bench.status().seal.maintenance;
+    assert_eq!((status.failing_since, status.last_job), (None, Some(Duration::from_secs(7))));
+    // Without a job of this kind, nothing is left that fails.
+    let (mut bench, _reply) = begun();
+    bench.end_seal(Ok(Vec::new()));
+    let error = std::io::Error::from(std::io::ErrorKind::StorageFull);
+    bench.job = None;
+    bench.step(Event::Maintained(Box::new(Err(error.into()))));
+    bench.now = bench.now.after(Duration::from_secs(600));
+    bench.step(Event::Timer);
+    bench.job = None;
+    bench.step(Event::Maintained(Box::new(Ok(MaintenanceOutcome::default()))));
+    assert!(failing_since(&mut bench).is_some());
+    swept(&mut bench, &[]);
+    assert_eq!(failing_since(&mut bench), None);
+}
+
+#[test]
 fn there_is_one_purge_at_a_time_and_a_stop_ends_it() {
     let (mut bench, reply) = begun();
     let ShardReply::Purged(Err(error)) = bench.ask(request("a")) else { panic!() };
