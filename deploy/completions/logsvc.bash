@@ -16,6 +16,9 @@ _logsvc() {
             ",$1")
                 cmd="logsvc"
                 ;;
+            logsvc,backup)
+                cmd="logsvc__subcmd__backup"
+                ;;
             logsvc,check)
                 cmd="logsvc__subcmd__check"
                 ;;
@@ -27,6 +30,12 @@ _logsvc() {
                 ;;
             logsvc,inspect)
                 cmd="logsvc__subcmd__inspect"
+                ;;
+            logsvc,restore)
+                cmd="logsvc__subcmd__restore"
+                ;;
+            logsvc__subcmd__help,backup)
+                cmd="logsvc__subcmd__help__subcmd__backup"
                 ;;
             logsvc__subcmd__help,check)
                 cmd="logsvc__subcmd__help__subcmd__check"
@@ -40,6 +49,9 @@ _logsvc() {
             logsvc__subcmd__help,inspect)
                 cmd="logsvc__subcmd__help__subcmd__inspect"
                 ;;
+            logsvc__subcmd__help,restore)
+                cmd="logsvc__subcmd__help__subcmd__restore"
+                ;;
             *)
                 ;;
         esac
@@ -47,7 +59,7 @@ _logsvc() {
 
     case "${cmd}" in
         logsvc)
-            opts="-h -V --config.file --config.expand-env --verify-config --print-config-stderr --list-targets --target --server.http-listen-address --server.http-listen-port --server.http-read-timeout --server.http-write-timeout --server.http-idle-timeout --server.http-conn-limit --server.http-tls-cert-path --server.http-tls-key-path --server.http-tls-client-auth --server.http-tls-ca-path --server.tls-cipher-suites --server.tls-min-version --server.graceful-shutdown-timeout --log.level --log.format --server.log-request-at-info-level-enabled --auth.enabled --common.path-prefix --data-dir --cores --runtime --runtime.driver --memory.max-bytes --wal.sync --wal.file-max-bytes --wal.max-bytes --ingester.flush-on-shutdown --storage.head-max-bytes --storage.head-max-age --storage.ignore-unknown-versions --compaction.enabled --compactor.retention-enabled --compactor.delete-request-cancel-period --compactor.delete-max-interval --compactor.delete-batch-size --compactor.allow-deletes --compactor.deletion-mode --retention.max-disk-bytes --retention.max-disk-percent --distributor.max-recv-msg-size --distributor.max-decompressed-size --distributor.otlp.default_resource_attributes_as_index_labels --frontend.max-body-size --frontend.log-queries-longer-than --frontend.query-stats-enabled --querier.max-outstanding-requests-per-tenant --ingester.max-chunk-age --querier.tail-max-duration --querier.max-concurrent --querier.multi-tenant-queries-enabled --querier.per-request-limits-enabled --pattern-ingester.enabled --query-scheduler.max-outstanding-requests-per-tenant --query-range.align-queries-with-step --query-range.cache-results --ruler.external.url --ruler.datasource-uid --ruler.external-labels --ruler.evaluation-interval --ruler.poll-interval --ruler.evaluation.mode --ruler.evaluation.max-jitter --ruler.evaluation.max-concurrent --ruler.storage.type --ruler.storage.local.directory --ruler.rule-path --ruler.alertmanager-url --ruler.alertmanager-discovery --ruler.alertmanager-refresh-interval --ruler.alertmanager-use-v2 --ruler.alert-relabel-configs --ruler.notification-queue-capacity --ruler.notification-timeout --ruler.alertmanager-client.tls-cert-path --ruler.alertmanager-client.tls-key-path --ruler.alertmanager-client.tls-ca-path --ruler.alertmanager-client.tls-server-name --ruler.alertmanager-client.tls-insecure-skip-verify --ruler.alertmanager-client.basic-auth-username --ruler.alertmanager-client.basic-auth-password --ruler.alertmanager-client.type --ruler.alertmanager-client.credentials --ruler.alertmanager-client.credentials-file --ruler.for-outage-tolerance --ruler.for-grace-period --ruler.resend-delay --ruler.enable-api --ruler.enabled-tenants --ruler.disabled-tenants --ruler.disable-rule-group-label --ruler.wal.max-age --ruler.wal.max-bytes --ruler.remote-write.enabled --ruler.remote-write.client --ruler.remote-write.clients --ruler.remote-write.add-org-id-header --ruler-storage.backend --ruler-storage.local.directory --limits.max-line-size --limits.max-line-size-truncate --limits.max-line-size-truncate-identifier --limits.increment-duplicate-timestamp --limits.discover-service-name --limits.discover-log-levels --limits.log-level-fields --limits.log-level-from-json-max-depth --limits.block-ingestion-until --limits.block-ingestion-status-code --limits.otlp-config --limits.enforced-labels --limits.ingestion-rate-mb --limits.ingestion-burst-size-mb --limits.max-streams-per-user --limits.max-global-streams-per-user --limits.per-stream-rate-limit --limits.per-stream-rate-limit-burst --limits.reject-old-samples --limits.reject-old-samples-max-age --limits.creation-grace-period --limits.max-label-names-per-series --limits.max-label-name-length --limits.max-label-value-length --limits.allow-structured-metadata --limits.max-structured-metadata-size --limits.max-structured-metadata-entries-count --limits.max-entries-limit-per-query --limits.max-query-series --limits.max-query-length --limits.max-query-lookback --limits.query-timeout --limits.max-query-range --limits.max-query-bytes-read --limits.max-querier-bytes-read --limits.max-streams-matchers-per-query --limits.required-labels --limits.minimum-labels-number --limits.blocked-queries --limits.max-query-parallelism --limits.tsdb-max-query-parallelism --limits.max-concurrent-tail-requests --limits.retention-period --limits.retention-stream --limits.allow-deletes --limits.deletion-mode --limits.volume-enabled --limits.volume-max-series --limits.ruler-max-rules-per-rule-group --limits.ruler-max-rule-groups-per-tenant --limits.ruler-alertmanager-config --limits.ruler-evaluation-delay-duration --limits.ruler-remote-write-disabled --limits.ruler-remote-write-url --limits.ruler-remote-write-timeout --limits.ruler-remote-write-headers --limits.ruler-remote-write-relabel-configs --limits.ruler-remote-write-queue-max-samples-per-send --limits.ruler-remote-write-queue-batch-send-deadline --limits.ruler-remote-write-queue-min-backoff --limits.ruler-remote-write-queue-max-backoff --limits.ruler-remote-write-queue-retry-on-ratelimit --limits.ruler-remote-write-sigv4-config --limits.ruler-remote-write-config --limits.per-user-override-config --limits.per-user-override-period --runtime-config.file --runtime-config.reload-period --help --version check inspect health help"
+            opts="-h -V --config.file --config.expand-env --verify-config --print-config-stderr --list-targets --target --server.http-listen-address --server.http-listen-port --server.http-read-timeout --server.http-write-timeout --server.http-idle-timeout --server.http-conn-limit --server.http-tls-cert-path --server.http-tls-key-path --server.http-tls-client-auth --server.http-tls-ca-path --server.users-file --server.cors-allowed-origins --server.tls-cipher-suites --server.tls-min-version --server.graceful-shutdown-timeout --log.level --log.format --server.log-request-at-info-level-enabled --auth.enabled --common.path-prefix --data-dir --cores --runtime --runtime.driver --memory.max-bytes --wal.sync --wal.file-max-bytes --wal.max-bytes --ingester.flush-on-shutdown --storage.head-max-bytes --storage.head-max-age --storage.ignore-unknown-versions --compaction.enabled --compactor.retention-enabled --compactor.delete-request-cancel-period --compactor.delete-max-interval --compactor.delete-batch-size --compactor.allow-deletes --compactor.deletion-mode --retention.max-disk-bytes --retention.max-disk-percent --distributor.max-recv-msg-size --distributor.max-decompressed-size --distributor.otlp.default_resource_attributes_as_index_labels --frontend.max-body-size --frontend.log-queries-longer-than --frontend.query-stats-enabled --querier.max-outstanding-requests-per-tenant --ingester.max-chunk-age --querier.tail-max-duration --querier.max-concurrent --querier.multi-tenant-queries-enabled --querier.per-request-limits-enabled --pattern-ingester.enabled --query-scheduler.max-outstanding-requests-per-tenant --query-range.align-queries-with-step --query-range.cache-results --intake.elasticsearch.version --intake.elasticsearch.index-label --intake.elasticsearch.label-fields --intake.elasticsearch.message-fields --intake.elasticsearch.time-fields --intake.elasticsearch.ignored-fields --intake.journald.labels --intake.journald.dropped-fields --intake.journald.source-time --intake.journald.field-max-bytes --intake.lines.label-fields --intake.lines.message-fields --intake.lines.time-fields --intake.lines.ignored-fields --ruler.external.url --ruler.datasource-uid --ruler.external-labels --ruler.evaluation-interval --ruler.poll-interval --ruler.evaluation.mode --ruler.evaluation.max-jitter --ruler.evaluation.max-concurrent --ruler.storage.type --ruler.storage.local.directory --ruler.rule-path --ruler.alertmanager-url --ruler.alertmanager-discovery --ruler.alertmanager-refresh-interval --ruler.alertmanager-use-v2 --ruler.alert-relabel-configs --ruler.notification-queue-capacity --ruler.notification-timeout --ruler.alertmanager-client.tls-cert-path --ruler.alertmanager-client.tls-key-path --ruler.alertmanager-client.tls-ca-path --ruler.alertmanager-client.tls-server-name --ruler.alertmanager-client.tls-insecure-skip-verify --ruler.alertmanager-client.basic-auth-username --ruler.alertmanager-client.basic-auth-password --ruler.alertmanager-client.type --ruler.alertmanager-client.credentials --ruler.alertmanager-client.credentials-file --ruler.for-outage-tolerance --ruler.for-grace-period --ruler.resend-delay --ruler.enable-api --ruler.enabled-tenants --ruler.disabled-tenants --ruler.disable-rule-group-label --ruler.wal.max-age --ruler.wal.max-bytes --ruler.remote-write.enabled --ruler.remote-write.client --ruler.remote-write.clients --ruler.remote-write.add-org-id-header --ruler-storage.backend --ruler-storage.local.directory --intake.syslog.tcp-address --intake.syslog.tls-address --intake.syslog.tenant --intake.syslog.time-zone --intake.syslog.labels --intake.syslog.idle-timeout --intake.syslog.max-message-size --intake.syslog.max-connections --limits.max-line-size --limits.max-line-size-truncate --limits.max-line-size-truncate-identifier --limits.increment-duplicate-timestamp --limits.discover-service-name --limits.discover-log-levels --limits.log-level-fields --limits.log-level-from-json-max-depth --limits.block-ingestion-until --limits.block-ingestion-status-code --limits.otlp-config --limits.enforced-labels --limits.ingestion-rate-mb --limits.ingestion-burst-size-mb --limits.max-streams-per-user --limits.max-global-streams-per-user --limits.per-stream-rate-limit --limits.per-stream-rate-limit-burst --limits.reject-old-samples --limits.reject-old-samples-max-age --limits.creation-grace-period --limits.max-label-names-per-series --limits.max-label-name-length --limits.max-label-value-length --limits.allow-structured-metadata --limits.max-structured-metadata-size --limits.max-structured-metadata-entries-count --limits.max-entries-limit-per-query --limits.max-query-series --limits.max-query-length --limits.max-query-lookback --limits.query-timeout --limits.max-query-range --limits.max-query-bytes-read --limits.max-querier-bytes-read --limits.max-streams-matchers-per-query --limits.required-labels --limits.minimum-labels-number --limits.blocked-queries --limits.max-query-parallelism --limits.tsdb-max-query-parallelism --limits.max-concurrent-tail-requests --limits.retention-period --limits.retention-stream --limits.allow-deletes --limits.deletion-mode --limits.volume-enabled --limits.volume-max-series --limits.ruler-max-rules-per-rule-group --limits.ruler-max-rule-groups-per-tenant --limits.ruler-alertmanager-config --limits.ruler-evaluation-delay-duration --limits.ruler-remote-write-disabled --limits.ruler-remote-write-url --limits.ruler-remote-write-timeout --limits.ruler-remote-write-headers --limits.ruler-remote-write-relabel-configs --limits.ruler-remote-write-queue-max-samples-per-send --limits.ruler-remote-write-queue-batch-send-deadline --limits.ruler-remote-write-queue-min-backoff --limits.ruler-remote-write-queue-max-backoff --limits.ruler-remote-write-queue-retry-on-ratelimit --limits.ruler-remote-write-sigv4-config --limits.ruler-remote-write-config --limits.per-user-override-config --limits.per-user-override-period --runtime-config.file --runtime-config.reload-period --help --version check inspect health backup restore help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -102,6 +114,14 @@ _logsvc() {
                     return 0
                     ;;
                 --server.http-tls-ca-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --server.users-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --server.cors-allowed-origins)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -285,6 +305,62 @@ _logsvc() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --intake.elasticsearch.version)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.elasticsearch.index-label)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.elasticsearch.label-fields)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.elasticsearch.message-fields)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.elasticsearch.time-fields)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.elasticsearch.ignored-fields)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.journald.labels)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.journald.dropped-fields)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.journald.source-time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.journald.field-max-bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.lines.label-fields)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.lines.message-fields)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.lines.time-fields)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.lines.ignored-fields)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --ruler.external.url)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -454,6 +530,38 @@ _logsvc() {
                     return 0
                     ;;
                 --ruler-storage.local.directory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.syslog.tcp-address)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.syslog.tls-address)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.syslog.tenant)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.syslog.time-zone)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.syslog.labels)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.syslog.idle-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.syslog.max-message-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --intake.syslog.max-connections)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -736,6 +844,28 @@ _logsvc() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        logsvc__subcmd__backup)
+            opts="-h --server --name --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         logsvc__subcmd__check)
             opts="-h --data-dir --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -777,8 +907,22 @@ _logsvc() {
             return 0
             ;;
         logsvc__subcmd__help)
-            opts="check inspect health help"
+            opts="check inspect health backup restore help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        logsvc__subcmd__help__subcmd__backup)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -846,6 +990,20 @@ _logsvc() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        logsvc__subcmd__help__subcmd__restore)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         logsvc__subcmd__inspect)
             opts="-h --find --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -854,6 +1012,28 @@ _logsvc() {
             fi
             case "${prev}" in
                 --find)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        logsvc__subcmd__restore)
+            opts="-h --from --data-dir --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --data-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -22,7 +22,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use logsvc_http::ConnectionLimit;
 use logsvc_rules::lanes::{LaneEvaluator, RuleMesh, rule_mesh};
 use logsvc_rules::messages::{RulesReply, RulesRequest};
 use logsvc_runtime::mesh::{Caller, Inbox, Mesh, MeshOptions};
@@ -38,12 +37,12 @@ use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::wal::writer::WalConfig;
 
 use crate::banner;
-use crate::config::{Config, DeletionMode, LimitsOfTenants, TlsAcceptor, retention};
+use crate::config::{Config, DeletionMode, LimitsOfTenants, retention};
 use crate::folder;
 use crate::front::{self, Front, Lanes, Shared, was_prepared};
 use crate::listen;
 use crate::metrics::NodeMetrics;
-use crate::node::{Barrier, NodeState, Surroundings};
+use crate::node::{Barrier, Doors, NodeState, Surroundings};
 use crate::refusals::REST_INTERVAL;
 use crate::reload;
 use crate::ruler;
@@ -101,8 +100,7 @@ impl Boot {
     pub(crate) fn new(
         config: Arc<Config>,
         limits: LimitsOfTenants,
-        tls: Option<TlsAcceptor>,
-        connections: ConnectionLimit,
+        doors: Doors,
         stop: Latch,
         surroundings: Surroundings,
     ) -> Boot {
@@ -120,7 +118,7 @@ impl Boot {
             inflight_per_core: RULER_LANE_MESSAGES,
         };
         let metrics = NodeMetrics::new(cores, front::METRIC_NAMES);
-        let node = NodeState::new(config, limits, tls, connections, stop, metrics, surroundings);
+        let node = NodeState::new(config, limits, doors, stop, metrics, surroundings);
         Boot {
             shared: Shared::new(&node),
             node: Arc::new(node),
@@ -177,6 +175,7 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
     let evaluator = LaneEvaluator::new(runtime.clone(), rule_caller);
     meet(evaluator.clone());
     let evaluating = runtime.spawn(front.serve_rules(rule_inbox, node.stop.clone()));
+    let syslog = runtime.spawn(front.serve_syslog());
     let (keeper_stop, ruler_stop) = (Latch::new(), Latch::new());
     let (mut keeping, mut ruling) = (None, None);
     if runtime.core().0 == 0 {
@@ -211,6 +210,7 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
         serving.await;
         services.set(core, Component::Server, State::Terminated);
     }
+    syslog.await;
     evaluating.await;
     services.set_some(core, &Component::FRONT, State::Terminated);
     boot.start.drained.arrive();
@@ -322,7 +322,7 @@ async fn claim_folder<R: Runtime>(runtime: &R, boot: &Boot) -> Option<Node<R>> {
         Ok(node) => {
             boot.node.services.set_whole(Component::Store, State::Running);
             match was_prepared(runtime, &boot.node.config.data_dir).await {
-                Ok(is_set) => boot.node.prepared.store(is_set, Ordering::Release),
+                Ok(is_set) => boot.node.asked.is_prepared.store(is_set, Ordering::Release),
                 Err(error) => boot.node.fail(format!("cannot read the data folder: {error}")),
             }
             boot.node.replay.progress.get_or_init(|| Arc::clone(&node.plan.progress));
@@ -422,7 +422,7 @@ async fn stop_shard<R: Runtime>(
 ) {
     let core = runtime.core();
     node.services.set(core, Component::Ingester, State::Stopping);
-    if node.prepared.load(Ordering::Acquire)
+    if node.asked.is_prepared.load(Ordering::Acquire)
         && let Some(ShardReply::Flushed(Err(cause))) =
             ask_own_shard(runtime, caller, || ShardRequest::Flush).await
     {

@@ -52,6 +52,20 @@ pub(crate) enum Tool {
         /// A folder, or one file.
         path: PathBuf,
     },
+    /// Have a running server make a backup.
+    Backup {
+        /// Where it is.
+        server: String,
+        /// The name of the backup, if not the time.
+        name: Option<String>,
+    },
+    /// Make a data folder out of a backup.
+    Restore {
+        /// The folder of the backup.
+        from: PathBuf,
+        /// The data folder to be.
+        to: PathBuf,
+    },
     /// Ask a running server whether it is alive.
     Health {
         /// Where it listens.
@@ -74,6 +88,11 @@ const SEGMENT: &str = "segment";
 const FIND: &str = "find";
 const HEALTH: &str = "health";
 const ADDRESS: &str = "address";
+const BACKUP: &str = "backup";
+const SERVER: &str = "server";
+const NAME: &str = "name";
+const RESTORE: &str = "restore";
+const FROM: &str = "from";
 const PATH: &str = "path";
 
 const ABOUT: &str = "A log store that speaks the HTTP interface and the query language of Loki.\n\n\
@@ -100,6 +119,14 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, clap::E
             let address = matches.remove_one(ADDRESS);
             let path = matches.remove_one(PATH);
             address.zip(path).map(|(address, path)| Tool::Health { address, path })
+        }
+        Some((name, mut matches)) if name == BACKUP => {
+            let server = matches.remove_one(SERVER);
+            server.map(|server| Tool::Backup { server, name: matches.remove_one(NAME) })
+        }
+        Some((name, mut matches)) if name == RESTORE => {
+            let (from, to) = (matches.remove_one(FROM), matches.remove_one(DATA_DIR));
+            from.zip(to).map(|(from, to)| Tool::Restore { from, to })
         }
         Some((_, mut matches)) => {
             let path: Option<PathBuf> = matches.remove_one(SEGMENT);
@@ -201,6 +228,8 @@ fn command() -> Command {
         .subcommand(check_command())
         .subcommand(inspect_command())
         .subcommand(health_command())
+        .subcommand(backup_command())
+        .subcommand(restore_command())
 }
 
 fn check_command() -> Command {
@@ -256,6 +285,46 @@ fn health_command() -> Command {
         .after_help("Exits with 0 if it is, and with 1 if not.")
         .arg(address)
         .arg(path)
+}
+
+fn backup_command() -> Command {
+    let server = Arg::new(SERVER)
+        .long(SERVER)
+        .value_name("URL")
+        .default_value("http://127.0.0.1:3100")
+        .help("The running server; http:// alone, so on its own machine or through a proxy");
+    let name = Arg::new(NAME)
+        .long(NAME)
+        .value_name("NAME")
+        .help("The name of the backup [default: the time, such as 20261126T133825Z]");
+    Command::new(BACKUP)
+        .about("Have a running server make a backup, in the folder backups of its data folder")
+        .after_help("Prints the folder. Exits with 0 if the backup is complete, and with 1 if not.")
+        .arg(server)
+        .arg(name)
+}
+
+fn restore_command() -> Command {
+    let from = Arg::new(FROM)
+        .long(FROM)
+        .value_name("FOLDER")
+        .required(true)
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("The folder of the backup");
+    let data_dir = Arg::new(DATA_DIR)
+        .long(DATA_DIR)
+        .value_name("FOLDER")
+        .required(true)
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("The data folder to be: empty, or not there yet");
+    Command::new(RESTORE)
+        .about("Make a data folder out of a backup, and verify it")
+        .after_help(
+            "Exits with 0 if it is restored and nothing is damaged, 1 if something is, 2 if it \
+             cannot be restored.",
+        )
+        .arg(from)
+        .arg(data_dir)
 }
 
 /// One flag for each row of the table.
@@ -383,7 +452,18 @@ mod tests {
         };
         assert_eq!(tool("health"), health("127.0.0.1:3100", probe::ALIVE));
         assert_eq!(tool("health -address [::1]:1 --path=/ready"), health("[::1]:1", "/ready"));
+        let backup = |server: &str, name: Option<&str>| {
+            Some(Tool::Backup { server: server.to_owned(), name: name.map(str::to_owned) })
+        };
+        assert_eq!(tool("backup"), backup("http://127.0.0.1:3100", None));
+        assert_eq!(tool("backup -server=http://h:1 --name x"), backup("http://h:1", Some("x")));
+        let (from, to) = (PathBuf::from("a"), PathBuf::from("b"));
+        assert_eq!(tool("restore --from a -data-dir=b"), Some(Tool::Restore { from, to }));
         for line in [
+            "backup x",
+            "backup --name",
+            "restore --from a",
+            "restore --data-dir b",
             "health --address=localhost",
             "health x",
             "inspect",

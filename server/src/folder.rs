@@ -15,8 +15,17 @@ use crate::config::Config;
 const FORMAT: &str = "FORMAT";
 
 /// What this server makes in a folder before the mark, and what file systems have of their own.
-const OWN: [&str; 8] =
-    ["LOCK", "wal", "segments", "deletes", "rules", "PREPARE_SHUTDOWN", "lost+found", "FORMAT.tmp"];
+const OWN: [&str; 9] = [
+    "LOCK",
+    "wal",
+    "segments",
+    "deletes",
+    "rules",
+    "backups",
+    "PREPARE_SHUTDOWN",
+    "lost+found",
+    "FORMAT.tmp",
+];
 
 /// Refuses a folder of somebody else.
 ///

@@ -13,12 +13,15 @@ use logsvc_runtime::{CoreId, Monotonic};
 pub(crate) struct IntakeHealth {
     /// By shard: when its log last failed, in ms of the monotonic clock and one more; 0: it did not.
     failed_ms: Box<[AtomicU64]>,
+    /// By shard: how often its log could not be written.
+    failures: Box<[AtomicU64]>,
 }
 
 impl IntakeHealth {
     /// All are well.
     pub(crate) fn new(shards: u16) -> IntakeHealth {
-        IntakeHealth { failed_ms: (0..shards).map(|_| AtomicU64::new(0)).collect() }
+        let zeros = || (0..shards).map(|_| AtomicU64::new(0)).collect();
+        IntakeHealth { failed_ms: zeros(), failures: zeros() }
     }
 
     /// A shard has stored something.
@@ -34,6 +37,12 @@ impl IntakeHealth {
     pub(crate) fn failed(&self, shard: CoreId, now: Monotonic) {
         let since_ms = u64::try_from(now.since(Monotonic(0)).as_millis()).unwrap_or(u64::MAX - 1);
         self.failed_ms[shard.index()].store(since_ms + 1, Ordering::Relaxed);
+        self.failures[shard.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// By shard: how often its log could not be written since the start.
+    pub(crate) fn failures(&self) -> Vec<u64> {
+        self.failures.iter().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
     /// How long ago a log has failed last; `None` if all shards are well.
@@ -67,5 +76,6 @@ mod tests {
         assert_eq!(health.fault_age(at(0)), Some(Duration::ZERO), "the first moment counts");
         health.forgive();
         assert_eq!(health.fault_age(at(9)), None);
+        assert_eq!(health.failures(), [1, 1], "what has failed stays counted");
     }
 }

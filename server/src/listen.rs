@@ -27,7 +27,7 @@ pub(crate) fn start<R: Runtime>(
     let listener = listen(runtime, node)?;
     let config = Rc::new(http_config(node));
     #[cfg(feature = "tls")]
-    if let Some(acceptor) = node.tls.acceptor() {
+    if let Some(acceptor) = node.entrance.tls.acceptor() {
         let listener = logsvc_tls::TlsListener::new(
             runtime.clone(),
             listener,
@@ -90,7 +90,7 @@ fn http_config(node: &NodeState) -> ServerConfig {
     http.write_timeout = config.http_write_timeout;
     http.idle_timeout = config.http_idle_timeout;
     http.drain_timeout = config.graceful_stop_timeout;
-    http.connections = node.connections.clone();
+    http.connections = node.entrance.connections.clone();
     http
 }
 

@@ -5,6 +5,7 @@
 
 mod allocator;
 mod app;
+mod ask;
 mod banner;
 mod cli;
 mod config;
@@ -21,6 +22,7 @@ mod reload;
 mod ruler;
 mod services;
 mod tools;
+mod users;
 mod version;
 mod watch;
 
@@ -38,7 +40,7 @@ use crate::app::Boot;
 use crate::cli::Cli;
 use crate::config::print::{self, Mode};
 use crate::config::{Config, Loaded, Machine, Origin, RuntimeChoice};
-use crate::node::{ReloadRequests, Surroundings};
+use crate::node::{Doors, ReloadRequests, Surroundings};
 
 /// The usual limit of open files, if it is not known.
 const OPEN_FILES_USUAL: u64 = 1024;
@@ -125,6 +127,13 @@ fn start(cli: &Cli, loaded: Loaded, machine: Machine) -> anyhow::Result<ExitCode
             return Ok(ExitCode::FAILURE);
         }
     };
+    let users = match config.access.load(config.auth_enabled) {
+        Ok(users) => users,
+        Err(error) => {
+            tracing::error!("{error}");
+            return Ok(ExitCode::FAILURE);
+        }
+    };
     let open_files = match raise_open_files_limit() {
         Ok(limit) => limit,
         Err(error) => {
@@ -147,7 +156,8 @@ fn start(cli: &Cli, loaded: Loaded, machine: Machine) -> anyhow::Result<ExitCode
         inherited,
         user: config::user(),
     };
-    let boot = Boot::new(Arc::new(config), limits, tls, connections, stop, surroundings);
+    let doors = Doors { tls, users, connections };
+    let boot = Boot::new(Arc::new(config), limits, doors, stop, surroundings);
     if let Err(error) = launch(&boot) {
         tracing::error!("cannot start the cores: {error}");
         return Ok(ExitCode::FAILURE);

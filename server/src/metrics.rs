@@ -3,7 +3,9 @@
 //! Every core writes to its own slot only, with relaxed atomics, so counting
 //! costs no cache line that another core writes; a scrape adds the slots up.
 
+mod compactor;
 mod deletions;
+mod disk;
 mod exposition;
 mod histogram;
 mod lags;
@@ -17,6 +19,7 @@ mod reloads;
 mod requests;
 mod ruler;
 mod shards;
+mod streams;
 #[cfg(test)]
 mod tests;
 
@@ -24,11 +27,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use logsvc_rules::messages::RulerNumbers;
-use logsvc_runtime::{Budget, CoreId};
+use logsvc_runtime::{Budget, CoreId, DiskSpace};
 use logsvc_shards::deletion::DeletionStatus;
 use logsvc_shards::messages::ShardStatus;
 
 use crate::config::Choice;
+pub(crate) use compactor::Upkeep;
 use exposition::Exposition;
 pub(crate) use exposition::ExpositionFormat;
 use histogram::{Histogram, Latencies};
@@ -44,7 +48,7 @@ pub(crate) use queues::QueueStatus;
 pub(crate) use reloads::Reloads;
 use requests::Requests;
 pub(crate) use ruler::GroupLabels;
-use shards::{expose_compactor, expose_shards};
+use shards::expose_shards;
 
 /// Counters of one core.
 #[derive(Debug)]
@@ -120,15 +124,18 @@ pub(crate) struct Gauges<'a> {
     pub(crate) reloads: &'a Reloads,
     /// When the process started, in ns since the Unix epoch.
     pub(crate) started_ns: i64,
-    /// Whether segments are merged and expire.
-    pub(crate) compacts: bool,
+    /// What cores do with segments.
+    pub(crate) upkeep: Upkeep,
+    /// By shard: parts of pushes that it could not write to its log.
+    pub(crate) append_failures: &'a [u64],
     /// How long the slowest core took to replay its log at the start.
     pub(crate) replay: Duration,
     /// How many bytes of the log have been replayed, and of how many.
     pub(crate) replay_bytes: (u64, u64),
-    /// The used part of the file system that holds the log, 0 to 1; `None` if the system
-    /// does not tell.
-    pub(crate) disk_used: Option<f64>,
+    /// The file system that holds the data; `None` if the system does not tell.
+    pub(crate) disk: Option<DiskSpace>,
+    /// Whether pushes and queries are taken.
+    pub(crate) is_ready: bool,
 }
 
 impl NodeMetrics {
@@ -189,11 +196,9 @@ impl NodeMetrics {
         out.single("logsvc_replay_total_bytes", "gauge", help, total);
         let help = "Bytes of the log that have been replayed at the start.";
         out.single("logsvc_replay_done_bytes", "gauge", help, done);
-        const DISK: &str = "loki_ingester_wal_disk_usage_percent";
-        out.family(DISK, "gauge", "Used part of the file system with the log, 0 to 1.");
-        if let Some(used) = gauges.disk_used {
-            out.sample(DISK, &[], used);
-        }
+        let help = "Whether pushes and queries are taken, as /ready says it.";
+        out.single("logsvc_ready", "gauge", help, u64::from(gauges.is_ready));
+        disk::expose(gauges.disk, &mut out);
         process::expose(gauges.started_ns, &mut out);
         let name = "loki_internal_log_messages_total";
         out.family(name, "counter", "Lines that were logged.");
@@ -217,7 +222,7 @@ impl NodeMetrics {
         if let Some(sha256) = gauges.files_sha256 {
             reloads::expose(gauges.reloads, sha256, &mut out);
         }
-        expose_compactor(&mut out, gauges);
+        compactor::expose(&mut out, gauges);
         deletions::expose(gauges.deletions, gauges.now_ns, &mut out);
         ruler::expose(gauges.ruler, gauges.group_labels, &mut out);
         out.into_text()

@@ -4,8 +4,13 @@
 //! atomics, latches, and cells that are set once change in it.
 
 use std::net::SocketAddr;
+#[expect(
+    clippy::disallowed_types,
+    reason = "held for the copy of one pointer, after a change"
+)]
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use logsvc_http::ConnectionLimit;
 use logsvc_runtime::{Bell, Budget, Latch, ServiceManager};
@@ -18,6 +23,7 @@ use crate::intake::IntakeHealth;
 use crate::metrics::{NodeMetrics, Reloads};
 use crate::refusals::Refusals;
 use crate::services::Services;
+use crate::users::Users;
 
 /// Where all cores wait for each other.
 #[derive(Debug)]
@@ -186,6 +192,43 @@ impl Certificates {
     }
 }
 
+/// The accounts of clients, which may be replaced while the node runs.
+#[derive(Debug)]
+pub(crate) struct SharedUsers {
+    #[expect(clippy::disallowed_types, reason = "held for a copy of a pointer")]
+    current: Mutex<Option<Arc<Users>>>,
+    /// Grows with each change; 0 where nobody is asked.
+    version: AtomicU64,
+}
+
+impl SharedUsers {
+    #[expect(clippy::disallowed_types, reason = "as above")]
+    fn new(users: Option<Users>) -> SharedUsers {
+        let version = AtomicU64::new(u64::from(users.is_some()));
+        SharedUsers { current: Mutex::new(users.map(Arc::new)), version }
+    }
+
+    /// The version in force; 0 where nobody is asked.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The accounts in force; `None` where nobody is asked.
+    pub(crate) fn current(&self) -> Option<Arc<Users>> {
+        // Nothing can panic while it is held.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts other accounts in force. Whether clients are asked at all does not change.
+    pub(crate) fn replace(&self, users: Users) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.is_some() {
+            *current = Some(Arc::new(users));
+            self.version.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
 /// Bytes of the lists of refusals, so that they are a small part of the memory.
 fn refusals_max_bytes(memory_max_bytes: u64) -> usize {
     (memory_max_bytes / 256).clamp(256 << 10, 4 << 20) as usize
@@ -207,17 +250,45 @@ impl Replay {
     }
 }
 
+/// What connections and requests meet first. Certificates and accounts may change.
+#[derive(Debug)]
+pub(crate) struct Entrance {
+    /// Certificates and keys of TLS.
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there are none"))]
+    pub(crate) tls: Certificates,
+    /// Who may use the HTTP interface.
+    pub(crate) users: SharedUsers,
+    /// How many connections may be open.
+    pub(crate) connections: ConnectionLimit,
+}
+
+/// An [`Entrance`] as it is at the start.
+pub(crate) struct Doors {
+    /// Certificates and keys; connections are plain without.
+    pub(crate) tls: Option<TlsAcceptor>,
+    /// Accounts; nobody is asked without.
+    pub(crate) users: Option<Users>,
+    /// How many connections may be open.
+    pub(crate) connections: ConnectionLimit,
+}
+
+/// What operators have asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    /// Whether stopping writes memory to segments, whatever the settings say.
+    pub(crate) is_prepared: AtomicBool,
+    /// Whether a backup is being made or removed.
+    pub(crate) is_backing_up: AtomicBool,
+}
+
 /// See the module.
 pub(crate) struct NodeState {
     /// Settings.
     pub(crate) config: Arc<Config>,
     /// Limits of tenants.
     pub(crate) limits: Arc<TenantLimits>,
-    /// Certificates and keys of TLS.
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there are none"))]
-    pub(crate) tls: Certificates,
-    /// How many connections may be open.
-    pub(crate) connections: ConnectionLimit,
+    /// What connections and requests meet first.
+    pub(crate) entrance: Entrance,
     /// Ends the node when triggered.
     pub(crate) stop: Latch,
     /// Memory.
@@ -238,8 +309,8 @@ pub(crate) struct NodeState {
     pub(crate) recovered: Barrier,
     /// How the replay goes.
     pub(crate) replay: Replay,
-    /// Whether stopping writes memory to segments, whatever the settings say.
-    pub(crate) prepared: AtomicBool,
+    /// What operators have asked for.
+    pub(crate) asked: Asked,
     /// Whether pushes can be stored.
     pub(crate) intake: IntakeHealth,
     /// When each core last had its turn, in ms of its clock.
@@ -255,8 +326,7 @@ impl NodeState {
     pub(crate) fn new(
         config: Arc<Config>,
         limits: LimitsOfTenants,
-        tls: Option<TlsAcceptor>,
-        connections: ConnectionLimit,
+        Doors { tls, users, connections }: Doors,
         stop: Latch,
         metrics: NodeMetrics,
         surroundings: Surroundings,
@@ -273,15 +343,18 @@ impl NodeState {
             deletions: NodeDeletions::default(),
             recovered: Barrier::new(cores),
             replay: Replay::default(),
-            prepared: AtomicBool::new(false),
+            asked: Asked::default(),
             intake: IntakeHealth::new(cores),
             beats: (0..cores).map(|_| AtomicU64::new(0)).collect(),
             surroundings,
             address: OnceLock::new(),
             failure: OnceLock::new(),
             config,
-            tls: Certificates::new(tls),
-            connections,
+            entrance: Entrance {
+                tls: Certificates::new(tls),
+                users: SharedUsers::new(users),
+                connections,
+            },
             stop,
         }
     }

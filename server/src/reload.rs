@@ -139,10 +139,11 @@ async fn read_all<R: Runtime>(
         let loaded = origin.load().transpose().map_err(|errors| errors.0.join("; "))?;
         let needs_restart =
             loaded.map_or_else(Vec::new, |new| print::changed(&config, &new.config));
-        Ok::<_, String>((config.tls.load()?, needs_restart))
+        let users = config.access.load(config.auth_enabled)?;
+        Ok::<_, String>((config.tls.load()?, users, needs_restart))
     });
     let read = read.await;
-    let (tls, needs_restart) = match read {
+    let (tls, users, needs_restart) = match read {
         Ok(read) => read,
         Err(error) => {
             tracing::error!("the settings in force stay: {error}");
@@ -157,10 +158,13 @@ async fn read_all<R: Runtime>(
     }
     #[cfg(feature = "tls")]
     if let Some(tls) = &tls {
-        node.tls.replace(tls);
+        node.entrance.tls.replace(tls);
     }
     #[cfg(not(feature = "tls"))]
     let _ = tls;
+    if let Some(users) = users {
+        node.entrance.users.replace(users);
+    }
     if let Some(files) = files {
         apply(runtime, node, &links.shards, files).await;
     }
@@ -171,7 +175,7 @@ async fn read_all<R: Runtime>(
     if !needs_restart.is_empty() {
         tracing::warn!(keys = needs_restart.join(", "), "changed settings need a restart");
     }
-    tracing::info!("read certificates, limits and rules again");
+    tracing::info!("read certificates, accounts, limits and rules again");
     Ok(())
 }
 

@@ -5,6 +5,9 @@
 //! or cannot be read, 1. `inspect --find` exits with 0 if no file holds the text, the record of
 //! delete requests apart, 1 if one does, and 2 if it cannot tell. Findings go to standard output,
 //! one line each. `health` is in [`probe`].
+//!
+//! `backup` exits with 0 if the server has made a backup, and with 1 if not. `restore` exits like
+//! `check` of the folder that it has made, or with 2 if it could not make it.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -13,12 +16,13 @@ use std::sync::{Arc, OnceLock};
 
 use logsvc_runtime::LaunchOptions;
 use logsvc_runtime::monoio_backend::{MonoioDriver, MonoioRuntime, launch};
+use logsvc_shards::backup::restore;
 use logsvc_shards::check::{
     CheckError, CheckReport, FindReport, check_store, find_text, inspect_file,
 };
 
 use crate::cli::Tool;
-use crate::probe;
+use crate::{ask, probe};
 
 /// Runs a tool.
 pub(crate) fn run(tool: &Tool) -> ExitCode {
@@ -40,6 +44,24 @@ pub(crate) fn run(tool: &Tool) -> ExitCode {
             .and_then(|found| match found {
                 Ok(report) => tell_found(&report),
                 Err(text) => Err(io::Error::other(text)),
+            })
+        }
+        Tool::Backup { server, name } => back_up(server, name.as_deref()),
+        Tool::Restore { from, to } => {
+            let (from, to) = (from.clone(), to.clone());
+            on_one_core(move |runtime| {
+                let (from, to) = (from.clone(), to.clone());
+                async move {
+                    let restored = restore(&runtime, &from, &to).await;
+                    let restored = restored.map_err(|error| error.to_string())?;
+                    Ok::<_, String>((restored, check_store(&runtime, &to).await))
+                }
+            })
+            .and_then(|outcome| {
+                let (restored, checked) = outcome.map_err(io::Error::other)?;
+                let (files, bytes) = (restored.files, restored.bytes);
+                writeln!(io::stdout(), "restored {files} files with {bytes} bytes")?;
+                report(checked)
             })
         }
         Tool::Health { address, path } => Ok(probe::run(*address, path)),
@@ -64,6 +86,30 @@ pub(crate) fn run(tool: &Tool) -> ExitCode {
         let _ = writeln!(io::stderr(), "logsvc: {error}");
         ExitCode::from(2)
     })
+}
+
+/// Asks a server for a backup and tells what it answers.
+fn back_up(server: &str, name: Option<&str>) -> io::Result<ExitCode> {
+    let target = match name {
+        Some(name) => format!("/loki/api/v1/backup?name={}", ask::escaped(name)),
+        None => "/loki/api/v1/backup".to_owned(),
+    };
+    let code = match ask::post(server, &target) {
+        Ok(answer) if answer.status == 200 => {
+            writeln!(io::stdout(), "{}", answer.body.trim_end())?;
+            ExitCode::SUCCESS
+        }
+        Ok(answer) => {
+            let (status, body) = (answer.status, answer.body);
+            writeln!(io::stderr(), "logsvc: {server} answers {status}: {}", body.trim_end())?;
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            writeln!(io::stderr(), "logsvc: {server}: {error}")?;
+            ExitCode::FAILURE
+        }
+    };
+    Ok(code)
 }
 
 /// Runs something on a core of its own and gives its result.

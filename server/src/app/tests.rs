@@ -1,11 +1,14 @@
 //! A whole node on the simulation: queries of rules beside those of clients.
 
+mod records;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
 use futures_util::future::join_all;
+use logsvc_http::ConnectionLimit;
 use logsvc_logql::engine::VectorSample;
 use logsvc_logql::syntax;
 use logsvc_proto::TenantId;
@@ -41,16 +44,9 @@ fn with_node<F: Future<Output = ()> + 'static>(
     config.http_address = SocketAddr::from(([127, 0, 0, 1], 3100));
     config.auth_enabled = true;
     change(&mut config, &mut limits);
-    let (limits, connections) =
-        (LimitsOfTenants::same_for_all(limits), ConnectionLimit::new(10_000));
-    let boot = Boot::new(
-        Arc::new(config),
-        limits,
-        None,
-        connections,
-        Latch::new(),
-        Surroundings::default(),
-    );
+    let limits = LimitsOfTenants::same_for_all(limits);
+    let doors = Doors { tls: None, users: None, connections: ConnectionLimit::new(10_000) };
+    let boot = Boot::new(Arc::new(config), limits, doors, Latch::new(), Surroundings::default());
     let script = Rc::new(RefCell::new(Some(script)));
     let ended = Rc::new(RefCell::new(false));
     let (simulation, node) = (Simulation::new(seed), Arc::clone(&boot.node));

@@ -21,13 +21,25 @@ pub(crate) fn advice(config: &Config, machine: &Machine) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if !config.http_address.ip().is_loopback() && !config.tls.is_on() && !config.auth_enabled {
+    if !config.http_address.ip().is_loopback()
+        && !config.tls.is_on()
+        && !config.auth_enabled
+        && !config.access.asks_who()
+    {
         texts.push(format!(
             "whoever reaches {} may push and read everything: there is neither TLS \
-             (server.http_tls_config) nor a check of tenants (auth_enabled); listen on 127.0.0.1 \
-             with --server.http-listen-address, or put a proxy in front that asks who it is",
+             (server.http_tls_config) nor a check of tenants (auth_enabled) nor of passwords \
+             (server.users_file); listen on 127.0.0.1 with --server.http-listen-address, or put a \
+             proxy in front that asks who it is",
             config.http_address
         ));
+    }
+    if config.access.asks_who() && !config.http_address.ip().is_loopback() && !config.tls.is_on() {
+        texts.push(
+            "passwords and tokens of server.users_file are sent in the clear: set \
+             server.http_tls_config, or put a proxy in front that speaks TLS"
+                .to_owned(),
+        );
     }
     texts
 }

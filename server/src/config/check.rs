@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use http::HeaderValue;
+use logsvc_proto::push::metadata::is_normal_name;
 use logsvc_proto::time::format_model_duration;
 use logsvc_shards::retention::PERIOD_MIN_NS;
 use logsvc_shards::wal::SyncPolicy;
@@ -57,6 +59,16 @@ pub(super) fn check(config: &Config, errors: &mut Vec<String>) {
             errors.push(text.to_owned());
         }
     };
+    let index_label = &config.elasticsearch.index_label;
+    need(
+        index_label.is_empty() || is_normal_name(index_label.as_bytes()),
+        "intake.elasticsearch.index_label: must be a label name or empty",
+    );
+    need(
+        HeaderValue::from_str(&config.elasticsearch.version).is_ok()
+            && !config.elasticsearch.version.is_empty(),
+        "intake.elasticsearch.version: must be a version such as 8.17.0",
+    );
     for name in config.target.split(',').map(str::trim) {
         let known = TARGETS.contains(&name);
         need(known, &format!("target: unrecognised module name: {name}"));
@@ -66,6 +78,12 @@ pub(super) fn check(config: &Config, errors: &mut Vec<String>) {
         !exports || !config.runtime_files.is_empty(),
         "overrides-exporter has been enabled, but no runtime configuration file was configured",
     );
+    config.access.check(errors);
+    let mut need = |good: bool, text: &str| {
+        if !good {
+            errors.push(text.to_owned());
+        }
+    };
     need(config.cores <= MAX_CORES, "cores: at most 1024");
     need(config.memory_max_bytes >= MIN_MEMORY_BYTES, "memory.max_bytes: at least 64MB");
     need(config.wal.file_max_bytes >= MIN_WAL_FILE_BYTES, "wal.file_max_bytes: at least 1MB");
@@ -92,6 +110,7 @@ pub(super) fn check(config: &Config, errors: &mut Vec<String>) {
     need(config.form_body_max_bytes > 0, "frontend.max_body_size: must be more than 0");
     config.tls.check(errors);
     config.ruler.check(&config.limits.ruler, errors);
+    config.syslog.check(config.tls.is_on(), config.auth_enabled, errors);
     errors.extend(check_limits(&config.limits).map(|error| format!("limits_config.{error}")));
 }
 

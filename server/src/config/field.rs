@@ -14,6 +14,7 @@ use logsvc_shards::wal::SyncPolicy;
 
 use super::BlockedQueries;
 use super::DeletionMode;
+use super::LabelMap;
 use super::OtlpConfig;
 use super::StreamRetention;
 use super::choice::Choice;
@@ -51,6 +52,8 @@ pub(crate) enum Field<'c> {
     Text(&'c mut String),
     /// A list of texts.
     Words(&'c mut Vec<String>),
+    /// Which fields become which labels.
+    Labels(&'c mut LabelMap),
     /// A list of field names.
     Fields(&'c mut LevelFields),
     /// A number of MB, maybe with a fraction.
@@ -80,6 +83,7 @@ impl Field<'_> {
         matches!(
             self,
             Field::Words(_)
+                | Field::Labels(_)
                 | Field::Fields(_)
                 | Field::Otlp(_)
                 | Field::Retention(_)
@@ -122,6 +126,9 @@ impl Field<'_> {
             }
             Field::Text(field) => *field = whole.to_owned(),
             Field::Words(field) => *field = parse_words(text)?,
+            Field::Labels(field) => {
+                *field = LabelMap::new(parse_words(text)?.iter().map(String::as_str))?;
+            }
             Field::Fields(field) => *field = LevelFields::new(parse_words(text)?),
             Field::Megabytes(field) => *field = parse_megabytes(text)?,
             Field::Otlp(field) => *field = OtlpConfig::parse(text)?,
@@ -157,6 +164,7 @@ impl Field<'_> {
             Field::Choice(field) => field.word().to_owned(),
             Field::Text(field) => (*field).clone(),
             Field::Words(field) => print_words(field.iter().map(String::as_str)),
+            Field::Labels(field) => field.print(),
             Field::Fields(field) => print_words(field.names()),
             Field::Megabytes(field) => field.to_string(),
             Field::Otlp(field) => field.print().to_owned(),
@@ -185,6 +193,7 @@ impl Field<'_> {
             Field::Choice(field) => field.words(),
             Field::Text(_) => "text",
             Field::Words(_) | Field::Fields(_) => "list",
+            Field::Labels(_) => "label=field,...",
             Field::Megabytes(_) => "number",
             Field::Otlp(_) => "section",
             Field::Retention(_) | Field::Blocked(_) => "list of rules",

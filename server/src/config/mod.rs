@@ -9,19 +9,24 @@
 //! All such faults are reported together. Keys that only the reference has are no error:
 //! [`Loaded::ignored_keys`] names them.
 
+mod access;
 mod advice;
 mod blocked;
 mod cgroup;
 mod check;
 mod choice;
 mod deletion;
+mod elasticsearch;
 #[cfg(test)]
 mod example;
 mod expand;
 mod field;
 mod file;
 mod foreign;
+mod journald;
+mod label_map;
 pub(crate) mod limits;
+mod lines;
 mod machine;
 mod nearest;
 mod otlp;
@@ -34,6 +39,7 @@ mod runtime_file;
 #[cfg(test)]
 mod schema;
 mod stream_retention;
+mod syslog;
 pub(crate) mod table;
 mod tenants;
 #[cfg(test)]
@@ -49,19 +55,25 @@ use std::time::Duration;
 use logsvc_runtime::monoio_backend::MonoioDriver;
 use logsvc_shards::wal::SyncPolicy;
 
+pub(crate) use access::AccessConfig;
 pub(crate) use advice::advice;
 pub(crate) use blocked::BlockedQueries;
 pub(crate) use choice::{Choice, LogFormat, LogLevel, RuntimeChoice};
 pub(crate) use deletion::DeletionMode;
+pub(crate) use elasticsearch::ElasticsearchSettings;
 pub(crate) use field::sync_text;
 pub(crate) use file::IgnoredKey;
 pub(crate) use foreign::{flag_alias, flag_reason};
+pub(crate) use journald::JournaldSettings;
+pub(crate) use label_map::LabelMap;
 pub(crate) use limits::Limits;
+pub(crate) use lines::LinesSettings;
 pub(crate) use machine::{Machine, user};
 pub(crate) use otlp::{OtlpConfig, OtlpRules};
 pub(crate) use ruler::{NEEDED_FILE_MAX_BYTES, RulerLimits, RulerSettings};
 pub(crate) use runtime_file::{RuntimeFiles, sha256};
 pub(crate) use stream_retention::StreamRetention;
+pub(crate) use syslog::SyslogSettings;
 pub(crate) use tenants::{LimitsOfTenants, LimitsView, TenantLimits};
 pub(crate) use tls::{TlsAcceptor, TlsConfig};
 pub(crate) use yaml::TEXT_MAX_BYTES as FILE_MAX_BYTES;
@@ -85,6 +97,8 @@ pub(crate) struct Config {
     pub(crate) http_listen_conn_limit: usize,
     /// Whether and how the HTTP interface speaks TLS.
     pub(crate) tls: TlsConfig,
+    /// Who may use the HTTP interface.
+    pub(crate) access: AccessConfig,
     /// Lines less severe than this are not logged.
     pub(crate) log_level: LogLevel,
     /// How log lines are written.
@@ -179,8 +193,16 @@ pub(crate) struct Config {
     /// The limits of tenants without limits of their own; [`TenantLimits`] has the limits of each
     /// tenant.
     pub(crate) limits: Limits,
+    /// Elasticsearch's bulk protocol.
+    pub(crate) elasticsearch: ElasticsearchSettings,
+    /// Plain lines and newline-delimited JSON.
+    pub(crate) lines: LinesSettings,
     /// Rules, alerts and recorded samples.
     pub(crate) ruler: RulerSettings,
+    /// Entries of journals.
+    pub(crate) journald: JournaldSettings,
+    /// Listeners for syslog.
+    pub(crate) syslog: SyslogSettings,
     /// `ingester.max_chunk_age`, which `out_of_order_window_ns` is half of.
     pub(crate) max_chunk_age_ns: i64,
 }
@@ -239,6 +261,7 @@ impl Default for Config {
             http_idle_timeout: Duration::from_secs(120),
             graceful_stop_timeout: Duration::from_secs(30),
             http_listen_conn_limit: 0,
+            access: AccessConfig::default(),
             tls: TlsConfig::default(),
             log_level: LogLevel::Info,
             log_format: LogFormat::Text,
@@ -290,7 +313,11 @@ impl Default for Config {
             multi_tenant_queries_enabled: false,
             per_request_limits_enabled: false,
             limits: Limits::default(),
+            elasticsearch: ElasticsearchSettings::default(),
+            lines: LinesSettings::default(),
             ruler: RulerSettings::default(),
+            journald: JournaldSettings::default(),
+            syslog: SyslogSettings::default(),
             max_chunk_age_ns: 2 * HOUR_NS,
         }
     }

@@ -76,7 +76,7 @@ fn definition_of(notation: &str) -> Option<&'static str> {
         "size" => "size",
         "duration" => "duration",
         "number" => "number",
-        "list" => "list",
+        "list" | "label=field,..." => "list",
         "always|never|duration" => "sync",
         _ => return None,
     })

@@ -57,13 +57,27 @@ macro_rules! settings {
     (@) => { false };
 }
 
+mod elasticsearch;
+mod journald;
+mod lines;
 mod ruler;
+mod syslog;
 
 /// All settings, in the order of the help and of the documentation. Values of the file are applied
 /// in this order, so a later row may refine the value of an earlier one.
 pub(crate) static SETTINGS: &[Setting] = &joined::<{ count(PARTS) }>(PARTS);
 
-const PARTS: &[&[Setting]] = &[NODE, ruler::NODE, LIMITS, ruler::LIMITS, FILES];
+const PARTS: &[&[Setting]] = &[
+    NODE,
+    elasticsearch::NODE,
+    journald::NODE,
+    lines::NODE,
+    ruler::NODE,
+    syslog::NODE,
+    LIMITS,
+    ruler::LIMITS,
+    FILES,
+];
 
 const fn count(parts: &[&[Setting]]) -> usize {
     let (mut part, mut count) = (0, 0);
@@ -135,6 +149,14 @@ const NODE: &[Setting] = settings! {
         |c| Text(&mut c.tls.client_ca_file),
         "File with the certificates of the issuers of clients, as PEM; needed if client \
          certificates are verified.";
+    "server.users_file", "server.users-file",
+        |c| Text(&mut c.access.users_file),
+        "File with the accounts that may use the HTTP interface, one name:hash or \
+         name:hash:tenant a line, as htpasswd -B writes it. Empty means that nobody is asked.";
+    "server.cors_allowed_origins", "server.cors-allowed-origins",
+        |c| Words(&mut c.access.cors_allowed_origins),
+        "Origins of web pages that may use the HTTP interface from a browser, such as \
+         https://grafana.example.com. * lets pages of every origin read.";
     "server.tls_cipher_suites", "server.tls-cipher-suites",
         |c| Words(&mut c.tls.cipher_suites),
         "Cipher suites of TLS 1.2, such as TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, preferred \

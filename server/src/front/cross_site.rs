@@ -1,5 +1,7 @@
 //! Keeps pages of other sites from changing the server.
 //!
+//! Pages of origins that the operator has listed by name count as own pages.
+//!
 //! A browser lets any page send requests to any server, with all rights of the browser and its
 //! network. It only keeps the answer from the page. Browsers say where a request comes from, in
 //! headers that pages cannot set: `Sec-Fetch-Site`, and `Origin` with everything but plain GETs.
@@ -10,6 +12,7 @@
 //! domain and a page without an origin (`null`) are other origins. Behind a proxy that has
 //! replaced `Host`, the host of the page is the one in `X-Forwarded-Host`.
 
+use super::cors::is_listed;
 use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, Method};
 use logsvc_proto::error::ApiError;
@@ -36,13 +39,14 @@ pub(super) fn check(
     allowed: CrossSite,
     method: &Method,
     headers: &HeaderMap,
+    listed: &[String],
 ) -> Result<(), ApiError> {
     let is_allowed = match allowed {
         CrossSite::Allowed => true,
         CrossSite::OnlyGet => matches!(*method, Method::GET | Method::HEAD),
         CrossSite::Refused => false,
     };
-    if is_allowed || !is_from_another_origin(headers) {
+    if is_allowed || !is_from_another_origin(headers) || is_listed(listed, headers) {
         return Ok(());
     }
     Err(ApiError::forbidden(

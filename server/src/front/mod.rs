@@ -6,14 +6,17 @@
 
 mod access;
 mod core;
+mod cors;
 mod cross_site;
 mod delete;
 mod explore;
+mod gate;
 mod ingest;
 mod operate;
 mod query;
 mod routes;
 mod rules;
+mod syslog;
 mod tail;
 
 use std::net::SocketAddr;
@@ -37,8 +40,10 @@ use access::Access;
 use core::Core;
 pub(crate) use core::Lanes;
 use core::errors::error_response;
+use cors::Reader;
 use delete::{Deleter, Generations};
 use explore::Explorer;
+use gate::{Gate, with_challenge};
 use ingest::{Ingest, Rates};
 use operate::Operator;
 use operate::operations::not_ready;
@@ -47,6 +52,7 @@ use query::{Querier, Queries, parquet};
 pub(crate) use routes::METRIC_NAMES;
 use routes::{Class, Route};
 use rules::Ruling;
+use syslog::OpenConnections;
 use tail::{TailCounts, Tails};
 
 /// State that the rooms of all cores share. Cheap to clone.
@@ -56,6 +62,7 @@ pub(crate) struct Shared {
     queries: Queries,
     tail_counts: Arc<TailCounts>,
     generations: Generations,
+    syslog_connections: OpenConnections,
 }
 
 impl Shared {
@@ -66,6 +73,7 @@ impl Shared {
             queries: Queries::new(node),
             tail_counts: Arc::new(TailCounts::new()),
             generations: Generations::new(),
+            syslog_connections: OpenConnections::new(node.config.syslog.max_connections),
         }
     }
 }
@@ -73,14 +81,16 @@ impl Shared {
 /// See the module.
 pub(crate) struct Front<R: Runtime> {
     core: Rc<Core<R>>,
+    gate: Gate,
     router: Router<Route>,
-    ingest: Ingest<R>,
+    ingest: Rc<Ingest<R>>,
     querier: Rc<Querier<R>>,
     explorer: Explorer<R>,
     tails: Tails<R>,
     operator: Operator<R>,
     deleter: Deleter<R>,
     ruling: Ruling<R>,
+    syslog_connections: OpenConnections,
 }
 
 impl<R: Runtime> Front<R> {
@@ -94,8 +104,10 @@ impl<R: Runtime> Front<R> {
         let core = Rc::new(Core::new(runtime, node, lanes));
         let querier = Querier::new(Rc::clone(&core), shared.queries.clone());
         Rc::new(Front {
+            gate: Gate::new(&core.runtime),
             router: routes::router(),
-            ingest: Ingest::new(Rc::clone(&core), shared.rates),
+            ingest: Rc::new(Ingest::new(Rc::clone(&core), shared.rates)),
+            syslog_connections: shared.syslog_connections,
             explorer: Explorer::new(Rc::clone(&querier)),
             tails: Tails::new(Rc::clone(&querier), shared.tail_counts),
             operator: Operator::new(Rc::clone(&core), shared.queries.clone()),
@@ -121,6 +133,12 @@ impl<R: Runtime> Front<R> {
         rules::serve(Rc::clone(&self.querier), inbox, stop)
     }
 
+    /// Takes syslog messages until the node stops and what was received is stored.
+    pub(crate) fn serve_syslog(&self) -> impl Future<Output = ()> + use<R> {
+        let ingest = Rc::clone(&self.ingest);
+        syslog::serve(Rc::clone(&self.core), ingest, self.syslog_connections.clone())
+    }
+
     /// The answer to OPTIONS, or to a method that a known path does not have.
     fn other_method(&self, head: &RequestHead) -> Response {
         let mut methods = self.router.methods(&head.path);
@@ -131,19 +149,29 @@ impl<R: Runtime> Front<R> {
             _ => StatusCode::METHOD_NOT_ALLOWED,
         };
         let mut response = Response::new(status);
+        let reader = self.reader(head);
         if let Ok(value) = HeaderValue::from_str(&names.join(", ")) {
             response.headers.insert(ALLOW, value);
         }
+        if let Some(reader) = reader {
+            reader.answer_preflight(head, &mut response);
+        }
         response
+    }
+
+    /// The page that may read the answer to a request, if it comes from one.
+    fn reader(&self, head: &RequestHead) -> Option<Reader> {
+        cors::reader(&self.core.config().access.cors_allowed_origins, &head.headers)
     }
 
     async fn dispatch(
         &self,
         route: Route,
         path: &PathParams<'_, '_>,
-        request: Request,
+        mut request: Request,
     ) -> Result<Response, ApiError> {
         let row = route.row();
+        self.gate.pass(&self.core, &mut request.head, row.traits.right).await?;
         if !row.is_before_ready() && !self.core.node.recovered.is_complete() {
             let error = not_ready().with_newline();
             if row.is_push() {
@@ -166,7 +194,8 @@ impl<R: Runtime> Front<R> {
             let row = route.row();
             let of_push = Some((row.metric_name, row.is_push()));
             self.core.tell_turned_away(of_push, Some(head), peer, error);
-            Admission::Refuse(route.error_response(error).with_route(row.metric_name))
+            let response = with_challenge(route.error_response(error));
+            Admission::Refuse(response.with_route(row.metric_name))
         };
         // Routing comes before everything else, so an unknown path is refused
         // without reading its body.
@@ -176,9 +205,19 @@ impl<R: Runtime> Front<R> {
                     route.row().traits.cross_site,
                     &head.method,
                     &head.headers,
+                    &self.core.config().access.cors_allowed_origins,
                 ) =>
             {
                 refuse(*route, &error)
+            }
+            Match::Found(route, _)
+                if let Err(error) = self.gate.admit(&self.core, head, route.row().traits.right) =>
+            {
+                refuse(*route, &error)
+            }
+            // `systemd-journal-upload` ends for good after 411.
+            Match::Found(route, _) if route.row().traits.is_streamed => {
+                Admission::Stream { account: self.core.account_of(head) }
             }
             // A push without a length has no body: its sender forgot it.
             Match::Found(route, _) if route.row().is_push() && !says_length(head) => {
@@ -211,7 +250,12 @@ impl<R: Runtime> Front<R> {
 
 impl<R: Runtime> Service for Front<R> {
     fn admit(&self, head: &RequestHead, peer: SocketAddr) -> Admission {
-        let admission = self.admission(head, peer);
+        let mut admission = self.admission(head, peer);
+        if let Admission::Refuse(response) = &mut admission
+            && let Some(reader) = self.reader(head)
+        {
+            reader.admit(response);
+        }
         if let Admission::Refuse(response) = &admission
             && let Some(access) = Access::begin(&self.core, head, peer, 0)
         {
@@ -233,6 +277,7 @@ impl<R: Runtime> Service for Front<R> {
         if request.head.method == Method::HEAD {
             request.head.method = Method::GET;
         }
+        let reader = self.reader(&request.head);
         let answered = self.dispatch(route, &params, request).await;
         let row = route.row();
         if let Err(error) = &answered
@@ -240,9 +285,12 @@ impl<R: Runtime> Service for Front<R> {
         {
             self.core.tell_refused(row.metric_name, "", peer, error);
         }
-        let response = answered
-            .unwrap_or_else(|error| route.error_response(&error))
+        let mut response = answered
+            .unwrap_or_else(|error| with_challenge(route.error_response(&error)))
             .with_route(row.metric_name);
+        if let Some(reader) = reader {
+            reader.admit(&mut response);
+        }
         if let Some(access) = access {
             access.end(response.status, self.core.runtime.now().since(begun));
         }
@@ -260,7 +308,7 @@ impl<R: Runtime> Service for Front<R> {
                 ApiError::too_many_requests("too many bytes of requests in flight", 1)
                     .with_newline()
             }
-            Refusal::GaveWay => ApiError {
+            Refusal::GaveWay | Refusal::Stopping => ApiError {
                 retry_after_s: Some(1),
                 ..ApiError::unavailable(refusal.to_string()).with_newline()
             },
@@ -277,10 +325,14 @@ impl<R: Runtime> Service for Front<R> {
         {
             access.end(error.status, Duration::ZERO);
         }
-        match route {
+        let mut response = match route {
             Some(route) => route.error_response(&error).with_route(route.row().metric_name),
             None => error_response(&error).with_route("other"),
+        };
+        if let Some(reader) = head.and_then(|head| self.reader(head)) {
+            reader.admit(&mut response);
         }
+        response
     }
 
     fn observe(&self, observation: &Observation<'_>) {

@@ -15,6 +15,8 @@ use logsvc_runtime::Runtime;
 use super::Front;
 use super::core::errors::error_response;
 use super::cross_site::CrossSite;
+use super::gate::Right;
+use super::ingest::lines::LinesDialect;
 use super::operate::{admin, operations, pages};
 use super::{ingest, tail};
 
@@ -25,6 +27,10 @@ pub(super) enum Class {
     Push,
     /// The same, with errors as clients of OpenTelemetry read them.
     OtlpPush,
+    /// The same, with errors as clients of Elasticsearch read them.
+    ElasticPush,
+    /// Answers questions of these clients.
+    ElasticPage,
     /// Answers with results, which may be compressed and may be Parquet files.
     Query,
     /// Answers with lists and sums, which may be compressed and are never Parquet files.
@@ -40,13 +46,24 @@ pub(super) struct Traits {
     /// Whether the route works before the write-ahead logs are replayed.
     before_ready: bool,
     pub(super) cross_site: CrossSite,
+    /// Which accounts it is for.
+    pub(super) right: Right,
+    /// Whether the handler takes the body while it arrives.
+    pub(super) is_streamed: bool,
     /// Links of the landing page: the text behind the path, and the purpose of the page.
     links: &'static [(&'static str, &'static str)],
 }
 
 impl Traits {
     const fn of(class: Class) -> Traits {
-        Traits { class, before_ready: false, cross_site: CrossSite::Allowed, links: &[] }
+        Traits {
+            class,
+            before_ready: false,
+            cross_site: CrossSite::Allowed,
+            right: Right::Account,
+            is_streamed: false,
+            links: &[],
+        }
     }
 
     const fn before_ready(self) -> Traits {
@@ -57,6 +74,14 @@ impl Traits {
         Traits { cross_site, ..self }
     }
 
+    const fn right(self, right: Right) -> Traits {
+        Traits { right, ..self }
+    }
+
+    const fn streamed(self) -> Traits {
+        Traits { is_streamed: true, ..self }
+    }
+
     const fn links(self, links: &'static [(&'static str, &'static str)]) -> Traits {
         Traits { links, ..self }
     }
@@ -64,20 +89,28 @@ impl Traits {
 
 const PUSH: Traits = Traits::of(Class::Push).cross_site(CrossSite::Refused);
 const OTLP_PUSH: Traits = Traits::of(Class::OtlpPush).cross_site(CrossSite::Refused);
+const ELASTIC_PUSH: Traits = Traits::of(Class::ElasticPush).cross_site(CrossSite::Refused);
+const ELASTIC_PAGE: Traits = Traits::of(Class::ElasticPage).cross_site(CrossSite::OnlyGet);
 const QUERY: Traits = Traits::of(Class::Query);
 const LOOKUP: Traits = Traits::of(Class::Lookup);
 /// A tail stays open, and its frames are not kept from the page that opened it.
 const TAIL: Traits = Traits::of(Class::Operate).cross_site(CrossSite::Refused);
 /// Shows something of the node at any time.
 const SHOW: Traits = Traits::of(Class::Operate).before_ready();
+/// The same of the node as a whole.
+const SHOW_NODE: Traits = SHOW.right(Right::WholeNode);
 /// Needs the shards, and changes nothing.
 const ASK: Traits = Traits::of(Class::Operate);
 /// Changes something, whatever the method.
 const CHANGE: Traits = Traits::of(Class::Operate).cross_site(CrossSite::Refused);
+/// The same of the node as a whole.
+const CHANGE_NODE: Traits = CHANGE.right(Right::WholeNode);
 
 const GET: &[Method] = &[Method::GET];
 const POST: &[Method] = &[Method::POST];
 const GET_POST: &[Method] = &[Method::GET, Method::POST];
+const POST_PUT: &[Method] = &[Method::POST, Method::PUT];
+const GET_POST_PUT: &[Method] = &[Method::GET, Method::POST, Method::PUT];
 const GET_POST_PUT_DELETE: &[Method] = &[Method::GET, Method::POST, Method::PUT, Method::DELETE];
 const GET_POST_DELETE: &[Method] = &[Method::GET, Method::POST, Method::DELETE];
 const GET_DELETE: &[Method] = &[Method::GET, Method::DELETE];
@@ -151,6 +184,37 @@ routes! {
         => front.ingest.push(request, JsonDialect::Legacy).await;
     OtlpLogs "otlp_v1_logs" POST ["/otlp/v1/logs"] (OTLP_PUSH)
         => front.ingest.push_otlp(request).await;
+    JournalUpload "upload" POST ["/upload", "/journald/upload", "/insert/journald/upload"]
+        (PUSH.streamed())
+        => front.ingest.upload_journal(request).await;
+    Lines "loki_api_v1_lines" POST ["/loki/api/v1/lines"] (PUSH)
+        => front.ingest.push_lines(request, LinesDialect::Own).await;
+    JsonLine "insert_jsonline" POST ["/insert/jsonline"] (PUSH)
+        => front.ingest.push_lines(request, LinesDialect::JsonLine).await;
+    ElasticBulk "elasticsearch_bulk" POST_PUT
+        ["/elasticsearch/_bulk", "/insert/elasticsearch/_bulk", "/_bulk"] (ELASTIC_PUSH)
+        => front.ingest.push_bulk(request, "").await;
+    ElasticIndexBulk "elasticsearch_index_bulk" POST_PUT
+        ["/elasticsearch/{index}/_bulk", "/insert/elasticsearch/{index}/_bulk"] (ELASTIC_PUSH)
+        => front.ingest.push_bulk(request, segment(path, "index")).await;
+    ElasticPage "elasticsearch" GET
+        ["/elasticsearch", "/elasticsearch/", "/insert/elasticsearch", "/insert/elasticsearch/",
+         "/elasticsearch/_license", "/insert/elasticsearch/_license",
+         "/elasticsearch/_xpack", "/insert/elasticsearch/_xpack",
+         "/elasticsearch/_nodes/http", "/insert/elasticsearch/_nodes/http",
+         "/elasticsearch/_cluster/health", "/insert/elasticsearch/_cluster/health"]
+        (ELASTIC_PAGE)
+        => Ok(front.ingest.elastic_page(&request));
+    ElasticSetup "elasticsearch_setup" GET_POST_PUT
+        ["/elasticsearch/_index_template/{name}", "/insert/elasticsearch/_index_template/{name}",
+         "/elasticsearch/_template/{name}", "/insert/elasticsearch/_template/{name}",
+         "/elasticsearch/_component_template/{name}",
+         "/insert/elasticsearch/_component_template/{name}",
+         "/elasticsearch/_ilm/policy/{name}", "/insert/elasticsearch/_ilm/policy/{name}",
+         "/elasticsearch/_ingest/pipeline/{name}", "/insert/elasticsearch/_ingest/pipeline/{name}",
+         "/elasticsearch/_data_stream/{name}", "/insert/elasticsearch/_data_stream/{name}"]
+        (ELASTIC_PAGE)
+        => Ok(front.ingest.elastic_page(&request));
 
     Query "loki_api_v1_query" GET_POST ["/loki/api/v1/query"] (QUERY)
         => front.querier.query(request).await;
@@ -199,25 +263,25 @@ routes! {
     Landing "root" GET ["/"] (SHOW)
         => Ok(pages::landing(links()));
     Ready "ready" GET ["/ready", "/-/ready"]
-        (SHOW.links(&[("", "whether the node takes requests")]))
+        (SHOW.right(Right::Open).links(&[("", "whether the node takes requests")]))
         => front.operator.ready().await;
     Health "health" GET ["/health", "/-/healthy"]
-        (SHOW.links(&[("", "whether the process lives")]))
+        (SHOW.right(Right::Open).links(&[("", "whether the process lives")]))
         => Ok(operations::alive());
-    Reload "reload" POST ["/-/reload"] (CHANGE)
+    Reload "reload" POST ["/-/reload"] (CHANGE_NODE)
         => front.operator.reload().await;
-    Services "services" GET ["/services"] (SHOW.links(&[("", "states of its parts")]))
+    Services "services" GET ["/services"] (SHOW_NODE.links(&[("", "states of its parts")]))
         => Ok(front.operator.services_page());
     Config "config" GET ["/config"]
-        (SHOW.links(&[("", "settings"), ("?mode=diff", "settings that differ from the defaults")]))
+        (SHOW_NODE.links(&[("", "settings"), ("?mode=diff", "settings that differ from the defaults")]))
         => front.operator.config_page(&request);
     TenantLimits "config_tenant_v1_limits" GET ["/config/tenant/v1/limits"]
         (SHOW.links(&[("", "limits of the tenant")]))
         => front.operator.tenant_limits(&request);
     LogLevel "log_level" GET_POST ["/log_level"]
-        (SHOW.cross_site(CrossSite::OnlyGet).links(&[("", "the log level")]))
+        (SHOW_NODE.cross_site(CrossSite::OnlyGet).links(&[("", "the log level")]))
         => admin::log_level(&request);
-    Metrics "metrics" ANY ["/metrics"] (SHOW.links(&[("", "metrics")]))
+    Metrics "metrics" ANY ["/metrics"] (SHOW_NODE.links(&[("", "metrics")]))
         => Ok(front.operator.exposition(&request.head).await);
     Refusals "loki_api_v1_refusals" GET ["/loki/api/v1/refusals"] (SHOW)
         => front.operator.refusals(&request);
@@ -225,12 +289,12 @@ routes! {
     Ring "ring" GET_POST
         ["/ring", "/distributor/ring", "/compactor/ring", "/scheduler/ring", "/ruler/ring",
          "/pattern/ring", "/indexgateway/ring"]
-        (SHOW.cross_site(CrossSite::OnlyGet).links(&[("", "shards")]))
+        (SHOW_NODE.cross_site(CrossSite::OnlyGet).links(&[("", "shards")]))
         => Ok(front.operator.ring_page(&request));
     BuildInfo "loki_api_v1_status_buildinfo" GET ["/loki/api/v1/status/buildinfo"]
         (SHOW.links(&[("", "version")]))
         => Ok(operations::build_info());
-    Memberlist "memberlist" ANY ["/memberlist"] (SHOW)
+    Memberlist "memberlist" ANY ["/memberlist"] (SHOW_NODE)
         => Ok(pages::memberlist());
     DrilldownLimits "loki_api_v1_drilldown_limits" GET ["/loki/api/v1/drilldown-limits"] (SHOW)
         => front.operator.drilldown_limits(&request);
@@ -263,16 +327,19 @@ routes! {
     IncreaseCacheGeneration "loki_api_v1_cache_generation_numbers_increase" POST
         ["/loki/api/v1/cache/generation_numbers/increase"] (CHANGE)
         => front.operator.increase_cache_generation(&request);
-    Flush "flush" GET_POST ["/flush"] (CHANGE)
+    Flush "flush" GET_POST ["/flush"] (CHANGE_NODE)
         => front.operator.flush().await;
     FlushTenant "flush_tenant" POST ["/flush/tenant"] (CHANGE)
         => front.operator.flush_tenant(&request).await;
+    Backup "loki_api_v1_backup" GET_POST_DELETE ["/loki/api/v1/backup"]
+        (ASK.cross_site(CrossSite::OnlyGet).right(Right::WholeNode))
+        => front.operator.backup(&request).await;
     PrepareShutdown "ingester_prepare_shutdown" GET_POST_DELETE ["/ingester/prepare_shutdown"]
-        (ASK.cross_site(CrossSite::OnlyGet))
+        (ASK.cross_site(CrossSite::OnlyGet).right(Right::WholeNode))
         => front.operator.prepare_shutdown(&request).await;
-    Shutdown "ingester_shutdown" GET_POST ["/ingester/shutdown"] (CHANGE)
+    Shutdown "ingester_shutdown" GET_POST ["/ingester/shutdown"] (CHANGE_NODE)
         => front.operator.shut_down(&request, true).await;
-    FlushShutdown "ingester_flush_shutdown" GET_POST ["/ingester/flush_shutdown"] (CHANGE)
+    FlushShutdown "ingester_flush_shutdown" GET_POST ["/ingester/flush_shutdown"] (CHANGE_NODE)
         => front.operator.shut_down(&request, false).await;
 }
 
@@ -293,6 +360,7 @@ impl Route {
             Class::OtlpPush if error.status != StatusCode::UNAUTHORIZED => {
                 ingest::otlp::error_response(error)
             }
+            Class::ElasticPush | Class::ElasticPage => ingest::elastic_pages::error_response(error),
             Class::Query | Class::Lookup => error_response(error).compressible(),
             Class::Push | Class::OtlpPush | Class::Operate => error_response(error),
         }
@@ -302,7 +370,7 @@ impl Route {
 impl Row {
     /// Whether requests carry log entries.
     pub(super) fn is_push(&self) -> bool {
-        matches!(self.traits.class, Class::Push | Class::OtlpPush)
+        matches!(self.traits.class, Class::Push | Class::OtlpPush | Class::ElasticPush)
     }
 
     /// Whether its handler tells itself what it refuses.
@@ -431,7 +499,7 @@ mod tests {
             (Route::Query, Method::POST, false),
             (Route::Ready, Method::GET, false),
         ] {
-            let guarded = cross_site::check(route.row().traits.cross_site, &method, &evil);
+            let guarded = cross_site::check(route.row().traits.cross_site, &method, &evil, &[]);
             let status = guarded.err().map(|error| error.status.as_u16());
             assert_eq!(status, refused.then_some(403), "{route:?} {method}");
         }

@@ -38,8 +38,6 @@ pub(crate) enum PushFormat {
     Elasticsearch,
     /// Lines of text or JSON.
     Lines,
-    /// Exports of a server like this one.
-    Import,
 }
 
 impl PushFormat {
@@ -51,7 +49,6 @@ impl PushFormat {
             PushFormat::Journald => "journald",
             PushFormat::Elasticsearch => "elasticsearch",
             PushFormat::Lines => "lines",
-            PushFormat::Import => "import",
         }
     }
 }

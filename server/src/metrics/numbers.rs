@@ -53,8 +53,26 @@ numbers! {
         "Calls between cores refused because a lane was full.";
     TailedBytes "counter" "loki_querier_tail_bytes_total"
         "Bytes of frames that tails were sent.";
+    SyslogConnections "gauge" "logsvc_syslog_connections"
+        "Open syslog connections.";
+    SyslogTcpMessages "counter" "logsvc_syslog_tcp_messages_total"
+        "Syslog messages received over plain TCP.";
+    SyslogTlsMessages "counter" "logsvc_syslog_tls_messages_total"
+        "Syslog messages received over TLS.";
+    SyslogNotParsed "counter" "logsvc_syslog_parse_failures_total"
+        "Syslog messages that could not be parsed to their end, and were taken as lines.";
+    SyslogNotUtf8 "counter" "logsvc_syslog_invalid_utf8_total"
+        "Syslog messages with bytes that are not UTF-8, which were replaced.";
+    SyslogCut "counter" "logsvc_syslog_messages_cut_total"
+        "Syslog messages over the limit that were cut.";
+    SyslogRetries "counter" "logsvc_syslog_retries_total"
+        "Batches of syslog messages that had to be tried again.";
+    SyslogGivenUp "counter" "logsvc_syslog_given_up_messages_total"
+        "Syslog messages that were received and could not be stored in time.";
     TailMissed "counter" "logsvc_tail_missed_entries_total"
         "Entries that clients of tails were told to have missed, counted for each.";
+    JournalFieldsLeftOut "counter" "logsvc_journal_fields_left_out_total"
+        "Fields of journal entries that were too long or one too many, and left out.";
 }
 
 /// The numbers of one core, which only this core writes.

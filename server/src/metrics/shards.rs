@@ -1,12 +1,10 @@
-//! Metrics of shards, and the metrics of the reference's compactor.
+//! Metrics of shards.
 
-use logsvc_proto::TenantId;
 use logsvc_shards::messages::{COMMIT_LATENCY_BOUNDS_US, ShardStatus};
 
-use super::Gauges;
 use super::exposition::Exposition;
 use super::histogram::Counted;
-use super::pushes::{OTHERS, TENANTS_MAX};
+use super::streams;
 
 /// A metric of which each shard has a value: name, kind, help and value.
 pub(super) type ShardFamily = (&'static str, &'static str, &'static str, fn(&ShardStatus) -> u64);
@@ -25,24 +23,7 @@ pub(super) fn expose_each_shard(
 }
 
 pub(super) fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
-    out.family("loki_ingester_memory_streams", "gauge", "Streams in memory.");
-    let mut per_tenant = std::collections::BTreeMap::new();
-    for (tenant, streams) in shards.iter().flat_map(|shard| &shard.streams) {
-        *per_tenant.entry(tenant).or_insert(0) += streams;
-    }
-    // If there are too many tenants for one answer, the ones with fewest streams are counted
-    // together.
-    let mut per_tenant: Vec<(&TenantId, u64)> = per_tenant.into_iter().collect();
-    let mut others = 0;
-    if per_tenant.len() > TENANTS_MAX {
-        per_tenant.sort_by_key(|&(tenant, streams)| (std::cmp::Reverse(streams), tenant));
-        others = per_tenant.drain(TENANTS_MAX..).map(|(_, streams)| streams).sum();
-        per_tenant.sort_unstable();
-    }
-    let named = per_tenant.iter().map(|&(tenant, streams)| (tenant.as_str(), streams));
-    for (tenant, streams) in named.chain((others > 0).then_some((OTHERS, others))) {
-        out.sample("loki_ingester_memory_streams", &[("tenant", tenant)], streams as f64);
-    }
+    streams::expose(out, shards);
     let families: &[ShardFamily] = &[
         ("logsvc_head_entries", "gauge", "Entries in memory.", |s| s.head_entries),
         ("logsvc_head_line_bytes", "gauge", "Bytes of lines in memory.", |s| s.head_line_bytes),
@@ -226,24 +207,5 @@ pub(super) fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
             sum: latency.sum_us,
         };
         out.histogram(COMMIT, &labels, &counted);
-    }
-}
-
-/// Metrics of the reference's compactor, for its dashboards and alerts.
-pub(super) fn expose_compactor(out: &mut Exposition, gauges: &Gauges<'_>) {
-    let name = "loki_boltdb_shipper_compactor_running";
-    out.single(name, "gauge", "Whether segments are merged here.", u64::from(gauges.compacts));
-    let name = "loki_boltdb_shipper_compact_tables_operation_total";
-    out.family(name, "counter", "Times that segments were merged, rewritten or removed.");
-    let maintenance = || gauges.shards.iter().map(|shard| &shard.seal.maintenance);
-    let succeeded: u64 = maintenance().map(|m| m.merges + m.removed_segments).sum();
-    let failed: u64 = maintenance().map(|m| m.failures).sum();
-    out.sample(name, &[("status", "success")], succeeded as f64);
-    out.sample(name, &[("status", "failure")], failed as f64);
-    let name = "loki_ring_members";
-    out.family(name, "gauge", "Shards of this node.");
-    if !gauges.shards.is_empty() {
-        let labels = [("name", "ingester"), ("state", "ACTIVE")];
-        out.sample(name, &labels, gauges.shards.len() as f64);
     }
 }

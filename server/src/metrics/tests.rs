@@ -1,4 +1,5 @@
 use http::Method;
+use logsvc_runtime::Monotonic;
 
 use super::*;
 
@@ -27,6 +28,9 @@ fn the_exposition_adds_cores_up_and_histograms_are_cumulative() {
     [64, 8, 65].into_iter().for_each(|len| lengths.count(len));
     metrics.core(CoreId(0)).line_lengths.add(&lengths);
     metrics.core(CoreId(0)).query_waits.record(Duration::from_millis(2));
+    let mut failing = ShardStatus::default();
+    failing.seal.maintenance.failing_since = Some(Monotonic(0).after(Duration::from_secs(98)));
+    failing.seal.maintenance.last_job = Some(Duration::from_millis(500));
     let budget = Budget::new("test\"quote", 10);
     let gauges = Gauges {
         budgets: &[&budget],
@@ -37,7 +41,7 @@ fn the_exposition_adds_cores_up_and_histograms_are_cumulative() {
             waiting: vec![("a|b".to_owned(), 3)],
         }],
         lane_depths: &[0, 4],
-        shards: &[ShardStatus::default()],
+        shards: &[ShardStatus::default(), failing],
         deletions: None,
         ruler: None,
         group_labels: GroupLabels { rule_path: None },
@@ -47,9 +51,15 @@ fn the_exposition_adds_cores_up_and_histograms_are_cumulative() {
         files_sha256: Some([0xab; 32]),
         replay_bytes: (3, 4),
         started_ns: 7_000_000_000,
-        compacts: true,
+        upkeep: Upkeep {
+            compacts: true,
+            expires: false,
+            now: Monotonic(0).after(Duration::from_secs(100)),
+        },
+        append_failures: &[0, 3],
         replay: Duration::from_millis(1500),
-        disk_used: Some(0.25),
+        disk: Some(logsvc_runtime::DiskSpace { total_bytes: 400, available_bytes: 300 }),
+        is_ready: true,
     };
     let text = metrics.expose(&gauges, ExpositionFormat::Text);
     drop(under_way);
@@ -85,12 +95,19 @@ fn the_exposition_adds_cores_up_and_histograms_are_cumulative() {
         "process_start_time_seconds 7".into(),
         "loki_ingester_wal_replay_duration_seconds 1.5".into(),
         "loki_ingester_wal_disk_usage_percent 0.25".into(),
+        "logsvc_disk_size_bytes 400".into(),
+        "logsvc_disk_free_bytes 300".into(),
+        "logsvc_ready 1".into(),
         "loki_panic_total 0".into(),
         r#"loki_bytes_per_line_bucket{le="64"} 2"#.into(),
         r#"loki_mutated_samples_total{reason="line_too_long",tenant="fake"} 3"#.into(),
         r#"loki_mutated_bytes_total{reason="line_too_long",tenant="fake"} 70"#.into(),
         "loki_boltdb_shipper_compactor_running 1".into(),
-        r#"loki_ring_members{name="ingester",state="ACTIVE"} 1"#.into(),
+        r#"loki_ring_members{name="ingester",state="ACTIVE"} 2"#.into(),
+        "loki_boltdb_shipper_compact_tables_operation_last_successful_run_timestamp_seconds 6"
+            .into(),
+        "loki_boltdb_shipper_compact_tables_operation_duration_seconds 0.5".into(),
+        r#"loki_distributor_ingester_append_failures_total{ingester="1"} 3"#.into(),
         "logsvc_lane_depth{shard=\"1\"} 4".into(),
         "logsvc_memory_max_bytes{budget=\"test\\\"quote\"} 10".into(),
     ] {

@@ -10,6 +10,7 @@ mod lifecycle;
 mod limits;
 mod operating;
 mod otlp;
+mod pages;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod protocol;

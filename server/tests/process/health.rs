@@ -107,7 +107,9 @@ fn signals_that_mean_nothing_do_no_harm() {
     for signal in [libc::SIGUSR1, libc::SIGUSR2, libc::SIGHUP, libc::SIGPIPE] {
         server.signal(signal);
     }
-    let said = |log: &str| log.contains("read certificates, limits and rules again").then_some(());
+    let said = |log: &str| {
+        log.contains("read certificates, accounts, limits and rules again").then_some(())
+    };
     server.await_log(said).expect("it lives");
     assert_eq!(server.get("/health").expect(200), "OK\n");
     assert_eq!(server.metric("logsvc_reloads_total"), 1.0);

@@ -12,12 +12,17 @@
     reason = "the tests drive a real process from plain threads; nothing of them is simulated"
 )]
 
+mod access;
 mod answers;
+mod backup;
 mod bad_input;
 mod crash;
 mod deletion;
 mod full_disk;
 mod health;
+mod intake_elasticsearch;
+mod intake_lines;
+mod journald;
 mod queue;
 mod reference;
 mod restarts;
@@ -26,6 +31,7 @@ mod runtime_config;
 mod settings;
 mod starts;
 mod support;
+mod syslog;
 mod tails;
 #[cfg(feature = "tls")]
 mod tls;

@@ -1,8 +1,7 @@
-//! The API reference, executed: every request in `docs/api.md` is sent to a real server, and the
-//! server's answer must equal the documented answer.
+//! Pages with examples, executed: every request in `docs/api.md` and in the introduction to LogQL is
+//! sent to a real server, and the server's answer must equal the documented answer.
 //!
-//! The notation is explained in the reference itself, under *How to read the
-//! examples*. All examples are tried before the test fails, and each that differs is
+//! The notation is explained in the reference, under *How to read the examples*. All examples are tried before the test fails, and each that differs is
 //! printed with the answer that came.
 
 mod compare;
@@ -17,9 +16,6 @@ use crate::support::websocket::{Frame, WebSocket};
 use crate::support::{Client, DataDir, Reply, SECOND_NS, Server, now_ns, query};
 use compare::{Clock, differs};
 use document::{Answer, Example, Step};
-
-/// The file, in the repository.
-const REFERENCE: &str = "../docs/api.md";
 
 /// How much of an answer is shown when it differs.
 const SHOWN_CHARS: usize = 3000;
@@ -64,9 +60,21 @@ impl Setting {
 
 #[test]
 fn every_example_of_the_reference_is_true() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(REFERENCE);
-    let text = std::fs::read_to_string(&path).expect("the reference is there");
-    let steps = document::parse(&text).unwrap_or_else(|fault| panic!("docs/api.md: {fault}"));
+    let count = execute("docs/api.md");
+    assert!(count >= 60, "only {count} examples were found");
+}
+
+#[test]
+fn every_example_of_the_introduction_to_logql_is_true() {
+    let count = execute("docs/learn-logql.md");
+    assert!(count >= 15, "only {count} examples were found");
+}
+
+/// Sends all requests of a page, and insists on the answers. Tells how many there are.
+fn execute(page: &str) -> usize {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page);
+    let text = std::fs::read_to_string(&path).expect("the page is there");
+    let steps = document::parse(&text).unwrap_or_else(|fault| panic!("{page}: {fault}"));
     let clock = Clock::at(now_ns() / SECOND_NS);
     let (mut setting, mut faults, mut count) = (Setting::new(&[], &[]), Vec::new(), 0);
     let mut files = Vec::new();
@@ -77,13 +85,14 @@ fn every_example_of_the_reference_is_true() {
             Step::Busy => setting.occupy(),
             Step::Example(example) => {
                 count += 1;
-                faults.extend(check(&setting.server, example, &clock));
+                let fault = check(&setting.server, example, &clock);
+                faults.extend(fault.map(|fault| format!("{page}:{}: {fault}", example.line)));
             }
         }
     }
-    assert!(count >= 60, "only {count} examples were found");
     let text = faults.join("\n\n");
     assert!(faults.is_empty(), "{} of {count} examples differ:\n\n{text}", faults.len());
+    count
 }
 
 /// The first line of files for logsvc; other files are for agents.
@@ -134,8 +143,7 @@ fn check(server: &Server, example: &Example, clock: &Clock) -> Option<String> {
         let reply = client.request(&request.method, &target, &headers, body);
         check_reply(&reply, &example.answer, clock)
     };
-    let line = example.line;
-    wrong.map(|wrong| format!("docs/api.md:{line}: {} {}\n{wrong}", request.method, request.path))
+    wrong.map(|wrong| format!("{} {}\n{wrong}", request.method, request.path))
 }
 
 fn check_reply(reply: &Reply, answer: &Answer, clock: &Clock) -> Option<String> {

@@ -17,6 +17,7 @@ use rustls::{AlertDescription, RootCertStore, StreamOwned};
 use crate::support::client::{connect, read_handshake, read_reply};
 use crate::support::node::glommio_works;
 use crate::support::{DataDir, Reply, Server, body, entry, now_ns, query, stream};
+use crate::syslog;
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
@@ -75,6 +76,10 @@ impl Files {
 
     /// A client that trusts our authority, maybe with a certificate of its own.
     fn connect(&self, server: &Server, identity: Option<&str>) -> BufReader<Stream> {
+        self.connect_to(server.address(), identity)
+    }
+
+    fn connect_to(&self, address: &str, identity: Option<&str>) -> BufReader<Stream> {
         let mut roots = RootCertStore::empty();
         let ca = CertificateDer::from_pem_file(self.path("ca.pem")).expect("PEM");
         roots.add(ca).expect("an authority");
@@ -94,7 +99,7 @@ impl Files {
         };
         let name = ServerName::try_from("localhost").expect("a good name");
         let tls = ClientConnection::new(Arc::new(config), name).expect("a good configuration");
-        let socket = connect(server.address()).expect("a connection");
+        let socket = connect(address).expect("a connection");
         BufReader::new(StreamOwned::new(tls, socket))
     }
 }
@@ -210,6 +215,34 @@ fn curl(args: &[&str]) -> Option<std::process::Output> {
         }
         Err(error) => panic!("curl: {error}"),
     }
+}
+
+#[test]
+fn syslog_is_taken_over_tls() {
+    let (files, data, address) = (Files::new(), DataDir::new(), syslog::free_address());
+    let flag = format!("--intake.syslog.tls-address={address}");
+    let server = files.start(&data, &[&flag, "--cores", "2"]);
+    drop(syslog::connect(&address));
+    let mut sender = files.connect_to(&address, None);
+    let long = "x".repeat(100_000);
+    let text = format!("<13>1 - h1 app - - - one\n<13>1 - h1 app - - - {long}\n");
+    sender.get_mut().write_all(text.as_bytes()).expect("sent");
+    // A sender that does not encrypt is turned away.
+    let mut plain = syslog::connect(&address);
+    plain.write_all(b"<13>1 - h1 app - - - plain\n").expect("sent");
+    let params = [("query", r#"{host="h1"}"#), ("direction", "forward")];
+    let target = query::target("/loki/api/v1/query_range", &params);
+    let mut client = files.connect(&server, None);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let found = loop {
+        let reply = exchange(&mut client, &get(&target)).expect("an answer");
+        let found = query::texts(&reply.json()["data"]);
+        if found.len() >= 2 || std::time::Instant::now() > deadline {
+            break found;
+        }
+    };
+    assert_eq!(found, ["one".to_owned(), long]);
+    server.stop();
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl<R: Runtime> Explorer<R> {
         if let Some(media_type) = parquet::accepted(&request.head) {
             return self.querier.parquet_response(media_type, result, &warnings).await;
         }
-        let evaluated = Evaluated { result, stats, warnings, memory };
+        let evaluated = Evaluated { result, last: None, stats, warnings, memory };
         let form = AnswerForm::V1 { flags: Vec::new() };
         let held = self.querier.bounded(&context, self.querier.in_json(evaluated, form)).await?;
         Ok(shared_json_response(Arc::new(held)))

@@ -105,7 +105,18 @@ fn stream_rate(limits: &Limits) -> Option<Rate> {
     })
 }
 
+fn hash_of(tenant: &TenantId) -> u64 {
+    RandomState::with_seeds(9, 10, 11, 12).hash_one(tenant)
+}
+
 impl<R: Runtime> Ingest<R> {
+    /// How long it takes until the rate of a tenant lets so many bytes in; `None` if it does, or
+    /// never will.
+    pub(super) fn rate_wait(&self, tenant: &TenantId, bytes: u64) -> Option<Duration> {
+        let rate = tenant_rate(&self.core.limits(tenant))?;
+        self.rates.tenants.wait(hash_of(tenant), bytes, &rate, self.core.runtime.now())
+    }
+
     /// Asks the limits on rates and on active streams.
     ///
     /// # Errors
@@ -133,7 +144,7 @@ impl<R: Runtime> Ingest<R> {
             .map(|(stream, resolved)| measure(stream, resolved, &mut check))
             .collect();
         let now = self.core.runtime.now();
-        let tenant_hash = RandomState::with_seeds(9, 10, 11, 12).hash_one(tenant);
+        let tenant_hash = hash_of(tenant);
         if let Some(rate) = tenant_rate {
             let (lines, bytes) =
                 sizes.iter().fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));

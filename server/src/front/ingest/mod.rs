@@ -3,12 +3,17 @@
 mod active_streams;
 mod admission;
 mod batches;
+mod elastic_bulk;
+pub(super) mod elastic_pages;
 mod entries;
+mod journald;
+pub(super) mod lines;
 pub(super) mod otlp;
 mod outcome;
 mod push;
 mod push_memory;
 mod rate_limit;
+mod record_batch;
 pub(crate) mod records;
 mod refusals;
 mod stream_cache;

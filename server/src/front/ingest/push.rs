@@ -100,9 +100,26 @@ impl<R: Runtime> Ingest<R> {
     /// # Errors
     /// The node takes none.
     pub(super) async fn take_turn(&self) -> Result<(), ApiError> {
-        if self.core.node.stop.is_triggered() {
-            return Err(ApiError::unavailable("Ingester is shutting down"));
+        self.check_running()?;
+        self.take_last_turn().await
+    }
+
+    /// Refuses what comes when the node stops.
+    ///
+    /// # Errors
+    /// It does.
+    pub(super) fn check_running(&self) -> Result<(), ApiError> {
+        match self.core.node.stop.is_triggered() {
+            true => Err(ApiError::unavailable("Ingester is shutting down")),
+            false => Ok(()),
         }
+    }
+
+    /// [`Ingest::take_turn`] for what was received before the node stopped.
+    ///
+    /// # Errors
+    /// The node takes none.
+    pub(super) async fn take_last_turn(&self) -> Result<(), ApiError> {
         if !self.core.takes_entries() {
             return Err(ApiError::unavailable("empty ring"));
         }

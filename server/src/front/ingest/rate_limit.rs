@@ -95,6 +95,24 @@ impl TokenBuckets {
         Ok(())
     }
 
+    /// How long it takes until the bucket of `owner` holds `bytes`; `None` if it does, or never
+    /// will. Nothing is taken.
+    pub(crate) fn wait(
+        &self,
+        owner: u64,
+        bytes: u64,
+        rate: &Rate,
+        now: Monotonic,
+    ) -> Option<Duration> {
+        let (cost_ns, burst_ns) =
+            (rate.fill_time_ns(bytes as f64), rate.fill_time_ns(rate.burst_bytes));
+        let bucket = self.place(owner.max(1), now)?;
+        let full_at_ns = bucket.full_at_ns.load(Ordering::Acquire).max(now.0);
+        let ahead_ns = full_at_ns.saturating_add(cost_ns) - now.0;
+        (cost_ns <= burst_ns && ahead_ns > burst_ns)
+            .then(|| Duration::from_nanos(ahead_ns - burst_ns))
+    }
+
     /// The place of a bucket, newly taken if it has none. `None`: another core was
     /// faster, look again.
     fn place(&self, owner: u64, now: Monotonic) -> Option<&Bucket> {
@@ -145,6 +163,20 @@ mod tests {
         assert_eq!(take(100 * S, 300), Ok(()), "it never holds more than its burst");
         assert_eq!(take(100 * S, 1), Err(Duration::from_millis(10)));
         assert_eq!(take(100 * S, 0), Ok(()));
+    }
+
+    #[test]
+    fn a_wait_takes_nothing() {
+        let buckets = TokenBuckets::new(16);
+        let rate = rate(100.0, 300.0);
+        let now = Monotonic(S);
+        assert_eq!(buckets.wait(7, 300, &rate, now), None);
+        assert_eq!(buckets.take(7, 300, &rate, now), Ok(()));
+        for _ in 0..2 {
+            assert_eq!(buckets.wait(7, 50, &rate, now), Some(Duration::from_millis(500)));
+        }
+        assert_eq!(buckets.wait(7, 50, &rate, Monotonic(2 * S)), None);
+        assert_eq!(buckets.wait(7, 301, &rate, now), None, "no wait is long enough");
     }
 
     #[test]

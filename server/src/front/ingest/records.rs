@@ -41,7 +41,6 @@ pub(crate) enum Fate {
     Stored,
     /// It will never be stored.
     Refused {
-        reason: Reason,
         /// What the sender is told.
         text: Rc<str>,
     },
@@ -63,11 +62,6 @@ impl Fates {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Fate> {
         self.0.iter()
     }
-
-    /// Whether all are stored.
-    pub(crate) fn all_stored(&self) -> bool {
-        self.0.iter().all(|fate| matches!(fate, Fate::Stored))
-    }
 }
 
 /// Fates while they are found.
@@ -80,7 +74,7 @@ impl Open {
     fn refuse(&mut self, place: usize, reason: Reason, text: &str) {
         let text = if self.texts_bytes < TEXTS_MAX_BYTES { text } else { reason.name() };
         self.texts_bytes += text.len();
-        self.fates[place] = Fate::Refused { reason, text: text.into() };
+        self.fates[place] = Fate::Refused { text: text.into() };
     }
 }
 
@@ -141,44 +135,21 @@ impl<R: Runtime> Ingest<R> {
         format: PushFormat,
         records: &Records,
     ) -> Result<Fates, ApiError> {
-        self.take_records_of(tenant, sender, format, records, false).await
+        self.noted(Some(tenant), sender, self.check_running())?;
+        self.take_received_records(tenant, sender, format, records).await
     }
 
-    /// The same for records of any age.
+    /// The same also while the node stops: for protocols whose senders are told nothing, so that
+    /// what was received is stored.
     ///
     /// # Errors
     /// See the module.
-    pub(crate) async fn take_old_records(
+    pub(crate) async fn take_received_records(
         &self,
         tenant: &TenantId,
         sender: Sender<'_>,
         format: PushFormat,
         records: &Records,
-    ) -> Result<Fates, ApiError> {
-        self.take_records_of(tenant, sender, format, records, true).await
-    }
-
-    /// Notes what was sent as entries and cannot be read as such.
-    pub(crate) fn note_unreadable(
-        &self,
-        tenant: &TenantId,
-        sender: Sender<'_>,
-        reason: Reason,
-        amount: Amount,
-        text: &str,
-    ) {
-        let mut pieces = Pieces::default();
-        pieces.add(amount, reason, None, text, (None, None));
-        self.note_pieces(tenant, sender, &pieces);
-    }
-
-    async fn take_records_of(
-        &self,
-        tenant: &TenantId,
-        sender: Sender<'_>,
-        format: PushFormat,
-        records: &Records,
-        is_backfill: bool,
     ) -> Result<Fates, ApiError> {
         let fates = vec![Fate::Stored; records.len()];
         if records.is_empty() {
@@ -189,7 +160,7 @@ impl<R: Runtime> Ingest<R> {
         let limits = self.core.limits(tenant);
         let fates = RefCell::new(Open { fates, texts_bytes: 0 });
         let groups = self.group(tenant, sender, records, &fates);
-        let mut kind = PushKind { entries: 0, bytes: 0, is_backfill, sender, format };
+        let mut kind = PushKind { entries: 0, bytes: 0, is_backfill: false, sender, format };
         for &place in groups.iter().flat_map(|group| &group.places) {
             kind.entries += 1;
             kind.bytes += records.entry_len_bytes(place);
@@ -218,9 +189,23 @@ impl<R: Runtime> Ingest<R> {
         Ok(Fates(fates.into_inner().fates))
     }
 
+    /// Notes what was sent as entries and cannot be read as such.
+    pub(crate) fn note_unreadable(
+        &self,
+        tenant: &TenantId,
+        sender: Sender<'_>,
+        reason: Reason,
+        amount: Amount,
+        text: &str,
+    ) {
+        let mut pieces = Pieces::default();
+        pieces.add(amount, reason, None, text, (None, None));
+        self.note_pieces(tenant, sender, &pieces);
+    }
+
     /// Waits for the turn of the records, and reserves memory for their batches.
     async fn reserve(&self, records: &Records) -> Result<PushMemory, ApiError> {
-        self.take_turn().await?;
+        self.take_last_turn().await?;
         let mut memory = PushMemory::new(&self.core.budgets().bodies, 0, None)?;
         let overhead = RECORD_OVERHEAD_BYTES.saturating_mul(records.len() as u64);
         memory.grow(records.len_bytes().saturating_add(overhead))?;

@@ -1,6 +1,7 @@
 //! The state of the node, its settings, and how it is stopped.
 
 pub(super) mod admin;
+mod backups;
 pub(super) mod operations;
 pub(super) mod pages;
 mod refusals;

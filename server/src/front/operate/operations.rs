@@ -14,7 +14,7 @@ use logsvc_shards::deletion::{DeletionReply, DeletionRequest};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use crate::front::operate::Operator;
-use crate::metrics::{ExpositionFormat, Gauges, GroupLabels};
+use crate::metrics::{ExpositionFormat, Gauges, GroupLabels, Upkeep};
 use crate::version;
 
 /// Grafana switches features on by the version that it reads here, so the answer
@@ -152,9 +152,6 @@ impl<R: Runtime> Operator<R> {
             cores.map(|core| self.core.lanes.request_lane_depth(core)).collect();
         let files_sha256 = self.core.node.limits.current().files_sha256;
         let disk = self.core.runtime.disk_space(&self.core.config().data_dir).await.ok();
-        let disk_used = disk.filter(|disk| disk.total_bytes > 0).map(|disk| {
-            1.0 - disk.available_bytes.min(disk.total_bytes) as f64 / disk.total_bytes as f64
-        });
         let budgets = self.core.budgets();
         let gauges = Gauges {
             budgets: &[
@@ -180,9 +177,15 @@ impl<R: Runtime> Operator<R> {
             reloads: &self.core.node.reloads,
             files_sha256,
             started_ns: self.started_ns,
-            compacts: self.core.config().compaction_enabled,
+            upkeep: Upkeep {
+                compacts: self.core.config().compaction_enabled,
+                expires: self.core.config().retention_enabled,
+                now: self.core.runtime.now(),
+            },
+            append_failures: &self.core.node.intake.failures(),
             replay: Duration::from_micros(self.core.node.replay.slowest_us.load(Ordering::Acquire)),
-            disk_used,
+            disk,
+            is_ready: self.ready().await.is_ok(),
             replay_bytes: self
                 .core
                 .node

@@ -61,7 +61,7 @@ impl<R: Runtime> Operator<R> {
         self.flush().await
     }
 
-    async fn flush_shards(&self) -> Result<(), ApiError> {
+    pub(super) async fn flush_shards(&self) -> Result<(), ApiError> {
         for reply in self.core.gather(|| ShardRequest::Flush).await? {
             match reply {
                 ShardReply::Flushed(Ok(())) => {}
@@ -83,11 +83,11 @@ impl<R: Runtime> Operator<R> {
             ApiError::internal(text).with_newline()
         };
         match request.head.method {
-            Method::POST if self.core.node.prepared.load(Ordering::Acquire) => {}
+            Method::POST if self.core.node.asked.is_prepared.load(Ordering::Acquire) => {}
             Method::POST => {
                 let written = self.core.runtime.replace_file(&path, MARKER_TEXT.to_vec()).await;
                 written.map_err(unwritable)?;
-                self.core.node.prepared.store(true, Ordering::Release);
+                self.core.node.asked.is_prepared.store(true, Ordering::Release);
             }
             Method::DELETE => {
                 match self.core.runtime.remove_file(&path).await {
@@ -101,10 +101,10 @@ impl<R: Runtime> Operator<R> {
                         .await
                         .map_err(unwritable)?,
                 }
-                self.core.node.prepared.store(false, Ordering::Release);
+                self.core.node.asked.is_prepared.store(false, Ordering::Release);
             }
             _ => {
-                let is_set = self.core.node.prepared.load(Ordering::Acquire);
+                let is_set = self.core.node.asked.is_prepared.load(Ordering::Acquire);
                 let text = if is_set { "set" } else { "unset" };
                 return Ok(Response::text(StatusCode::OK, text));
             }

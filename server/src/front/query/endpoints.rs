@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use logsvc_http::{Params, Request, Response};
-use logsvc_logql::engine::{Allowance, Plan, QueryLimits, QueryParams, QueryResult, QueryTime};
+use logsvc_logql::engine::{
+    Allowance, Place, Plan, QueryLimits, QueryParams, QueryResult, QueryTime,
+};
 use logsvc_logql::syntax::{self, ast::Expr};
 use logsvc_proto::encode::QueryStats;
 use logsvc_proto::error::ApiError;
@@ -16,6 +18,7 @@ use logsvc_shards::types::Cancellation;
 use super::Querier;
 use super::answer::{AnswerBody, AnswerMemory, shared_json_response};
 use super::compile::{Parsed, executable};
+use super::cursor::{CursorScope, with_next};
 use super::encode::{encode, encode_legacy};
 use super::execute::{CancelOnDrop, Executed};
 use super::leaves::{inline_or_offloaded, merge_queue};
@@ -49,7 +52,8 @@ impl<R: Runtime> Querier<R> {
         let text = params.get("query").unwrap_or_default();
         let form = AnswerForm::v1(request);
         let expr = self.bounded(&context, self.parse_query(text)).await?;
-        self.answer(&context, (text, &expr), query_params, request, form).await
+        let asked = Asked { text, expr: &expr, cursor: None };
+        self.answer(&context, asked, query_params, request, form).await
     }
 
     pub(crate) async fn query_range(&self, request: Request) -> Result<Response, ApiError> {
@@ -65,7 +69,8 @@ impl<R: Runtime> Querier<R> {
         let text = params.get("query").unwrap_or_default();
         let form = AnswerForm::v1(request);
         let expr = self.bounded(&context, self.parse_query(text)).await?;
-        self.answer(&context, (text, &expr), query_params, request, form).await
+        let asked = Asked { text, expr: &expr, cursor: params.get_non_empty("cursor") };
+        self.answer(&context, asked, query_params, request, form).await
     }
 
     /// `/api/prom/query`: a range query for logs, with a line filter beside the query
@@ -92,7 +97,8 @@ impl<R: Runtime> Querier<R> {
             expr = self.bounded(&context, self.parse_query(&text)).await?;
         }
         let form = AnswerForm::Legacy;
-        self.answer(&context, (text, &expr), query_params, request, form).await
+        let asked = Asked { text, expr: &expr, cursor: params.get_non_empty("cursor") };
+        self.answer(&context, asked, query_params, request, form).await
     }
 
     /// Parses a query that is to be run.
@@ -121,21 +127,21 @@ impl<R: Runtime> Querier<R> {
     async fn answer(
         &self,
         context: &QueryContext<'_>,
-        query: (&str, &Arc<Expr>),
+        asked: Asked<'_>,
         query_params: QueryParams,
         request: &Request,
         form: AnswerForm,
     ) -> Result<(Response, u64), ApiError> {
         let begun = self.core.runtime.now();
         let is_range = matches!(query_params.time, QueryTime::Range { .. });
-        let answered = self.answer_within_limits(context, query, query_params, request, form).await;
+        let answered = self.answer_within_limits(context, asked, query_params, request, form).await;
         let (status, read_bytes) = match &answered {
             Ok((_, read_bytes)) => (200, *read_bytes),
             Err(error) => (error.status.as_u16(), 0),
         };
         let duration = self.core.runtime.now().since(begun);
         self.core.counters().queries.ended(
-            kind_of(query.1),
+            kind_of(asked.expr),
             is_range,
             status,
             duration,
@@ -148,38 +154,46 @@ impl<R: Runtime> Querier<R> {
     async fn answer_within_limits(
         &self,
         context: &QueryContext<'_>,
-        query: (&str, &Arc<Expr>),
+        asked: Asked<'_>,
         mut query_params: QueryParams,
         request: &Request,
         form: AnswerForm,
     ) -> Result<(Response, u64), ApiError> {
+        let query = asked.expr.to_string();
+        let direction = query_params.direction;
+        let scope = CursorScope { tenants: &context.tenants, query: &query, direction };
+        if let Some(cursor) = asked.cursor {
+            query_params.after = Some(scope.parse(cursor)?);
+            check_pages(asked.expr, &query_params)?;
+        }
+        let cursor_of = |last: Option<Place>| last.map(|place| scope.print(&place));
         let parquet = parquet::accepted(&request.head);
         // A file has one column for labels of all categories.
         query_params.categorize_labels = parquet.is_none() && form.categorizes_labels();
         let takes_parts = takes_parts(request);
         let reuses = self.core.config().cache_results && !forbids_caches(request);
         let options = AnswerOptions { takes_parts, reuses };
-        let prepare = self.prepare(context, query, query_params.clone(), options);
+        let prepare = self.prepare(context, asked, query_params.clone(), options);
         let prepared = self.bounded(context, prepare).await?;
         if let Some(media_type) = parquet {
             let work = async {
                 let evaluate = self.evaluate(&context.tenants, &context.limits, &prepared, || {});
-                let Evaluated { result, stats, warnings, memory: _memory } = evaluate.await?;
+                let Evaluated { result, last, stats, warnings, memory: _memory } = evaluate.await?;
                 let response = self.parquet_response(media_type, result, &warnings).await?;
-                Ok((response, stats.total_bytes()))
+                Ok((with_next(response, cursor_of(last)), stats.total_bytes()))
             };
             return self.bounded(context, work).await;
         }
-        let key = QueryKey::new(context, query.1.to_string(), &query_params, form, options);
-        let SharedAnswer { held, read_bytes } = self.shared(context, key, prepared).await?;
-        Ok((shared_json_response(held), read_bytes))
+        let key = QueryKey::new(context, query.clone(), &query_params, form, options);
+        let SharedAnswer { held, last, read_bytes } = self.shared(context, key, prepared).await?;
+        Ok((with_next(shared_json_response(held), cursor_of(last)), read_bytes))
     }
 
     /// Checks and plans a query.
     async fn prepare(
         &self,
         context: &QueryContext<'_>,
-        (text, expr): (&str, &Arc<Expr>),
+        Asked { text, expr, .. }: Asked<'_>,
         mut query_params: QueryParams,
         AnswerOptions { takes_parts, reuses }: AnswerOptions,
     ) -> Result<PreparedQuery, ApiError> {
@@ -235,8 +249,8 @@ impl<R: Runtime> Querier<R> {
         stats.estimated_bytes = estimated_bytes;
         let mut warnings = executed.warnings();
         warnings.extend(warning);
-        let Executed { result, memory, .. } = executed;
-        Ok(Evaluated { result, stats, warnings, memory })
+        let Executed { result, last, memory, .. } = executed;
+        Ok(Evaluated { result, last, stats, warnings, memory })
     }
 
     /// [`Querier::evaluate`], encoded as JSON.
@@ -252,9 +266,9 @@ impl<R: Runtime> Querier<R> {
         begins: impl FnOnce(),
     ) -> Result<SharedAnswer, ApiError> {
         let evaluated = self.evaluate(tenants, limits, prepared, begins).await?;
-        let read_bytes = evaluated.stats.total_bytes();
+        let (read_bytes, last) = (evaluated.stats.total_bytes(), evaluated.last);
         let held = self.in_json(evaluated, form.clone()).await?;
-        Ok(SharedAnswer { held: Arc::new(held), read_bytes })
+        Ok(SharedAnswer { held: Arc::new(held), last, read_bytes })
     }
 
     /// The JSON text of an answer. It is not written to its end when it is dropped before.
@@ -277,7 +291,7 @@ impl<R: Runtime> Querier<R> {
         let room = AnswerMemory::new(&self.core.budgets().queries, own_bytes)
             .until(cancellation.0.clone());
         let encode = move || {
-            let Evaluated { result, stats, warnings, memory: _memory } = evaluated;
+            let Evaluated { result, stats, warnings, memory: _memory, .. } = evaluated;
             match form {
                 AnswerForm::V1 { flags } => {
                     encode(&result, &borrowed(&flags), &stats, &borrowed(&warnings), room)
@@ -324,6 +338,26 @@ impl AnswerForm {
     }
 }
 
+/// A query as it was asked.
+#[derive(Clone, Copy)]
+struct Asked<'q> {
+    text: &'q str,
+    expr: &'q Arc<Expr>,
+    /// Where the page before ended.
+    cursor: Option<&'q str>,
+}
+
+/// Refuses to go on behind a cursor where there are no pages.
+fn check_pages(expr: &Expr, params: &QueryParams) -> Result<(), ApiError> {
+    match expr {
+        Expr::Metric(_) => Err(ApiError::bad_request("cursor is for log queries")),
+        Expr::Log(_) if params.interval_ns > 0 => {
+            Err(ApiError::bad_request("cursor and interval exclude each other"))
+        }
+        Expr::Log(_) => Ok(()),
+    }
+}
+
 /// A query that was checked and planned.
 pub(super) struct PreparedQuery {
     plan: Plan,
@@ -355,6 +389,8 @@ pub(super) fn kind_of(expr: &Expr) -> QueryKind {
 /// The answer to a query before it is encoded.
 pub(crate) struct Evaluated {
     pub(crate) result: QueryResult,
+    /// Where a page of entries ended, if there may be more.
+    pub(crate) last: Option<Place>,
     pub(crate) stats: QueryStats,
     pub(crate) warnings: Vec<String>,
     /// For the result.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use logsvc_logql::engine::{Allowance, LeafPlan, LeafStats, MergeState, Plan, QueryResult};
+use logsvc_logql::engine::{Allowance, LeafPlan, LeafStats, MergeState, Place, Plan, QueryResult};
 use logsvc_proto::encode::{CacheStats, IngesterStats, QueryStats, StoreStats};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Monotonic, Runtime};
@@ -25,6 +25,8 @@ use crate::metrics::Metric;
 pub(crate) struct Executed {
     /// The answer.
     pub(crate) result: QueryResult,
+    /// Where a page of entries ended, if there may be more.
+    pub(crate) last: Option<Place>,
     /// The work of the leaves.
     pub(crate) leaf: LeafStats,
     /// Blocks and bytes that the shards touched.
@@ -53,6 +55,7 @@ impl Executed {
         let (shards, memory, result_cache) = (0, None, CacheStats::default());
         Ok(Executed {
             result,
+            last: None,
             leaf,
             scan,
             shards,
@@ -256,7 +259,7 @@ impl<R: Runtime> Querier<R> {
         let Asked { gathered, cancellation, begun, wait_time_ns } = asked;
         let scan = gathered.stats;
         let merged = gathered.merged(&self.core.runtime, plan, cancellation.0.clone()).await?;
-        let Merged { result, memory, stats: leaf } = merged;
+        let Merged { result, last, memory, stats: leaf } = merged;
         let exec_time_ns = self.core.runtime.now().since(begun).as_nanos() as u64;
         let queue_time_ns = permit.waited.as_nanos() as u64;
         // A query that needs no entries asks no shard.
@@ -264,6 +267,7 @@ impl<R: Runtime> Querier<R> {
         let shards = if plan.leaves().is_empty() { 0 } else { u64::from(cores) };
         let executed = Executed {
             result,
+            last,
             leaf,
             scan,
             shards,

@@ -5,7 +5,9 @@
 //! before the answer is complete. If one part decides the answer alone, the shards stop. Large
 //! parts are merged on a side thread: millions of samples take as long as hundreds of pushes.
 
-use logsvc_logql::engine::{Allowance, LeafResult, LeafStats, MergeState, Plan, QueryResult};
+use logsvc_logql::engine::{
+    Allowance, Finished, LeafResult, LeafStats, MergeState, Place, Plan, QueryResult,
+};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::mesh::{Disconnected, PendingReply};
 use logsvc_runtime::{CoreId, Denied, Grant, Runtime, SideQueue};
@@ -79,6 +81,8 @@ pub(crate) struct Gathered {
 pub(crate) struct Merged {
     /// The answer.
     pub(crate) result: QueryResult,
+    /// Where a page of entries ended, if there may be more.
+    pub(crate) last: Option<Place>,
     /// The memory of the answer.
     pub(crate) memory: Box<dyn Allowance>,
     /// The work of all parts.
@@ -167,8 +171,8 @@ impl Gathered {
         let merge = move || {
             parts.into_iter().for_each(|part| state.add(part));
             let stats = state.stats();
-            let (result, memory) = state.finish_held()?;
-            Ok(Merged { result, memory, stats })
+            let Finished { result, last, memory } = state.finish_held()?;
+            Ok(Merged { result, last, memory, stats })
         };
         inline_or_offloaded(runtime, queue, merge).await.map_err(failed)
     }
@@ -308,7 +312,7 @@ mod tests {
             memory.grow(700).expect("there is room");
             let gathered = Gathered { parts, memory, stats: ScanStats::default() };
             assert_eq!(merge_queue(gathered.held_bytes()), queue);
-            let Merged { result, memory, stats } =
+            let Merged { result, memory, stats, .. } =
                 Simulation::new(1).block_on(|runtime| async move {
                     let merged = gathered.merged(&runtime, &plan, Cancellation::default()).await;
                     merged.expect("there is room")

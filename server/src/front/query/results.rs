@@ -219,6 +219,7 @@ impl Executed {
     fn known(permit: &QueryPermit) -> Executed {
         Executed {
             result: QueryResult::Matrix(Vec::new()),
+            last: None,
             leaf: LeafStats::default(),
             scan: ScanStats::default(),
             shards: 0,

@@ -15,7 +15,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use logsvc_logql::engine::{Direction, QueryParams, QueryTime};
+use logsvc_logql::engine::{Direction, Place, QueryParams, QueryTime};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Joined, Leader, Runtime, SharedRuns};
 
@@ -38,6 +38,7 @@ pub(crate) struct QueryKey {
     limit: usize,
     is_forward: bool,
     interval_ns: i64,
+    after: Option<Place>,
     form: AnswerForm,
     options: AnswerOptions,
     /// Where its limits lie. The run holds them, so that no others lie there meanwhile.
@@ -66,6 +67,7 @@ impl QueryKey {
             limit: params.limit,
             is_forward: params.direction == Direction::Forward,
             interval_ns: params.interval_ns,
+            after: params.after,
             form,
             options,
         }
@@ -77,6 +79,8 @@ impl QueryKey {
 pub(crate) struct SharedAnswer {
     /// The text.
     pub(super) held: Arc<AnswerBody>,
+    /// Where a page of entries ended, if there may be more.
+    pub(super) last: Option<Place>,
     /// Bytes that were read for it.
     pub(super) read_bytes: u64,
 }

@@ -29,6 +29,8 @@ fn pages_of_other_origins_change_nothing() {
             ("POST", "/ingester/prepare_shutdown"),
             ("DELETE", "/ingester/prepare_shutdown"),
             ("POST", "/loki/api/v1/cache/generation_numbers/increase"),
+            ("POST", "/loki/api/v1/backup"),
+            ("DELETE", "/loki/api/v1/backup?name=x"),
             ("POST", "/loki/api/v1/delete?query=%7Ba%3D%22b%22%7D&start=1700000000"),
             ("PUT", "/loki/api/v1/delete?query=%7Ba%3D%22b%22%7D&start=1700000000"),
             ("DELETE", "/loki/api/v1/delete?request_id=00000000"),

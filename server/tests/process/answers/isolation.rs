@@ -44,7 +44,10 @@ const READS: [Read; 24] = [
 ];
 
 /// Paths of the API reference that read no tenant's data.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 14] = [
+    // Backups are of the node, not of tenants: they tell names and sizes.
+    "/loki/api/v1/backup",
+    "/loki/api/v1/lines",
     "/loki/api/v1/push",
     "/api/prom/push",
     "/loki/api/v1/status/buildinfo",

@@ -82,7 +82,7 @@ fn services_run_and_rings_have_members() {
 }
 
 /// The metrics that dashboards and alerts for the reference use.
-const METRICS: [(&str, &str); 71] = [
+const METRICS: [(&str, &str); 87] = [
     ("logsvc_replay_total_bytes", "gauge"),
     ("logsvc_replay_done_bytes", "gauge"),
     ("logsvc_reloads_total", "counter"),
@@ -97,6 +97,14 @@ const METRICS: [(&str, &str); 71] = [
     ("loki_distributor_lines_received_total", "counter"),
     ("loki_distributor_structured_metadata_bytes_received_total", "counter"),
     ("loki_distributor_lag_ms_total", "counter"),
+    ("logsvc_syslog_connections", "gauge"),
+    ("logsvc_syslog_tcp_messages_total", "counter"),
+    ("logsvc_syslog_tls_messages_total", "counter"),
+    ("logsvc_syslog_parse_failures_total", "counter"),
+    ("logsvc_syslog_invalid_utf8_total", "counter"),
+    ("logsvc_syslog_messages_cut_total", "counter"),
+    ("logsvc_syslog_retries_total", "counter"),
+    ("logsvc_syslog_given_up_messages_total", "counter"),
     ("loki_discarded_samples_total", "counter"),
     ("loki_discarded_bytes_total", "counter"),
     ("loki_mutated_samples_total", "counter"),
@@ -130,6 +138,14 @@ const METRICS: [(&str, &str); 71] = [
     ("loki_compactor_apply_retention_last_successful_run_timestamp_seconds", "gauge"),
     ("loki_boltdb_shipper_compactor_running", "gauge"),
     ("loki_boltdb_shipper_compact_tables_operation_total", "counter"),
+    ("loki_boltdb_shipper_compact_tables_operation_last_successful_run_timestamp_seconds", "gauge"),
+    ("loki_boltdb_shipper_compact_tables_operation_duration_seconds", "gauge"),
+    ("loki_compactor_apply_retention_operation_total", "counter"),
+    ("loki_compactor_apply_retention_operation_duration_seconds", "gauge"),
+    ("loki_distributor_ingester_append_failures_total", "counter"),
+    ("logsvc_ready", "gauge"),
+    ("logsvc_disk_size_bytes", "gauge"),
+    ("logsvc_disk_free_bytes", "gauge"),
     ("loki_prometheus_rule_evaluations_total", "counter"),
     ("loki_prometheus_rule_evaluation_failures_total", "counter"),
     ("loki_prometheus_rule_group_iterations_missed_total", "counter"),
