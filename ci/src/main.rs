@@ -15,6 +15,7 @@ mod blackbox;
 mod clients;
 mod docs;
 mod layers;
+mod operations;
 mod package;
 mod process;
 mod rules;
@@ -34,20 +35,24 @@ usage: ci COMMAND [OPTIONS]
   tidy       the house rules that neither the formatter nor clippy can check
   docs       documents are short, name what exists, and have a place for everything
   licences   the licences of dependencies are those that deny.toml allows
-  checks     layers, tidy, docs and licences: everything that needs no build of the product
+  panels     dashboards, alerts and runbooks fit the server's source and each other
+  dashboards makes the dashboards in deploy/grafana from their source
+  checks     layers, tidy, docs, licences and panels: everything that needs no build of the product
   lint       clippy has nothing to say, also of the server without its features
   test       all tests of the workspace
   clients    real clients from package registries against a running server
   rules      rules with the real Prometheus and Alertmanager
+  operations dashboards and alerts with the real Prometheus, beside a server under load
   blackbox   the black-box corpus against a running server
   attack     requests that ask for too much, against a running server
   package    the artefacts of a release from a built server, and with --try their trial
-  all        fmt, checks, lint and test, then clients and rules, and blackbox if --corpus is given
+  all        fmt, checks, lint and test, then clients, rules and operations, and blackbox if
+             --corpus is given
 
-options of clients, rules, blackbox, attack and all:
+options of clients, rules, operations, blackbox, attack and all:
   --corpus DIR   the corpus; blackbox is skipped where the folder is missing
   --binary FILE  the server (default: target/release/logsvc for blackbox and attack,
-                 and target/debug/logsvc, which cargo test builds, for clients and rules)
+                 and target/debug/logsvc, which cargo test builds, for the others)
   --only TEXT    the attacks whose names contain it
 
 options of package (with --binary, default: target/release/logsvc):
@@ -88,6 +93,9 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
         "test" => test(),
         "clients" => clients::check(&options.binary("debug")),
         "rules" => rules::check(&options.binary("debug")),
+        "panels" => operations::check(),
+        "dashboards" => operations::write_dashboards(),
+        "operations" => operations::run(&options.binary("debug")),
         "blackbox" => {
             let corpus = options.corpus.as_ref().context("blackbox needs --corpus DIR")?;
             blackbox::check(corpus, &options.binary("release"))
@@ -107,6 +115,7 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
             test()?;
             clients::check(&options.binary("debug"))?;
             rules::check(&options.binary("debug"))?;
+            operations::run(&options.binary("debug"))?;
             match &options.corpus {
                 Some(corpus) => blackbox::check(corpus, &options.binary("release")),
                 None => Ok(()),
@@ -119,7 +128,13 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
 /// Runs all checks that need no build of the product. Shows the faults of all checks, not only of
 /// the first that fails.
 fn checks() -> Result<()> {
-    let outcomes = [layers::check(), tidy::check(), docs::check(), package::licences::check()];
+    let outcomes = [
+        layers::check(),
+        tidy::check(),
+        docs::check(),
+        package::licences::check(),
+        operations::check(),
+    ];
     let faults: Vec<String> =
         outcomes.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
     if !faults.is_empty() {

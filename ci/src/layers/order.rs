@@ -27,7 +27,10 @@ pub(super) const ORDERS: &[Order] = &[
             "bytes go messages tenant varint words",
             "body encode labels time",
             "ids push",
-            "discover error otlp records",
+            "discover error otlp records syslog",
+            "fields journal",
+            "lines",
+            "bulk",
         ],
     },
     Order {
@@ -40,7 +43,7 @@ pub(super) const ORDERS: &[Order] = &[
             "service_manager shared_run traits",
             // Parts of backends, and values that wait.
             "clock commits dial file_ops mesh owners srv turns",
-            "budget conformance leaving pressure signals socket",
+            "budget conformance leaving pressure signals socket udp",
             // The pacer asks the simulation whether it runs.
             "account fuzz shared_cache sim spare",
             "balance pacer",
@@ -68,7 +71,9 @@ pub(super) const ORDERS: &[Order] = &[
         floors: &[
             "convert hash ip literals meter regex result statistics",
             "block error interner matcher range",
-            "filter labels params",
+            "filter labels",
+            "place",
+            "params",
             "plan template",
             "patterns pipeline volume",
             "estimate fields leaf required reuse",
@@ -102,7 +107,7 @@ pub(super) const ORDERS: &[Order] = &[
             "manifest",
             "retention",
             "node",
-            "check sealed",
+            "backup check sealed",
             "compact",
             "scan",
             "tail",
@@ -179,11 +184,11 @@ pub(super) const ORDERS: &[Order] = &[
         module: "",
         floors: &[
             "accept date gzip limit percent refusal router signal turn_away",
-            "chunked encode framing params scan",
+            "chunked encode framing params scan stream",
             "config",
             "input",
             // Requests.
-            "body head",
+            "body head pieces",
             "inbound receiving",
             // Responses.
             "websocket",
@@ -214,7 +219,8 @@ pub(super) const ORDERS: &[Order] = &[
         krate: "server",
         module: "",
         floors: &[
-            "allocator config intake probe services version",
+            "users",
+            "allocator ask config intake probe services version",
             "banner cli folder logging",
             "metrics tools",
             "refusals",
@@ -229,8 +235,8 @@ pub(super) const ORDERS: &[Order] = &[
         krate: "server",
         module: "config",
         floors: &[
-            "cgroup nearest",
-            "blocked choice foreign machine otlp ruler self stream_retention tls yaml",
+            "cgroup label_map nearest",
+            "access blocked choice elasticsearch foreign journald lines machine otlp ruler self stream_retention syslog tls yaml",
             "deletion",
             "expand field limits",
             "advice check table tenants",
@@ -242,9 +248,10 @@ pub(super) const ORDERS: &[Order] = &[
         krate: "server",
         module: "front",
         floors: &[
+            "cors",
             "core cross_site",
-            "access ingest query",
-            "delete explore operate rules tail",
+            "access gate ingest query",
+            "delete explore operate rules syslog tail",
             "routes+self",
         ],
     },

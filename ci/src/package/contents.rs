@@ -40,8 +40,19 @@ pub(super) fn of_packages(program: &[u8]) -> Result<Vec<Item>> {
         ("README.md", "usr/share/doc/logsvc/README.md"),
         ("CHANGELOG.md", "usr/share/doc/logsvc/CHANGELOG.md"),
         ("docs/install.md", "usr/share/doc/logsvc/install.md"),
+        ("docs/runbooks.md", "usr/share/doc/logsvc/runbooks.md"),
     ] {
         items.push(Item { path: path.to_owned(), mode: 0o644, data: read(Path::new(source))? });
+    }
+    for part in ["grafana", "prometheus"] {
+        let folder = Path::new(DEPLOY).join(part);
+        // Not what dashboards are made from, and not the tests of alerts.
+        let wanted = |name: &String| name.ends_with(".json") || name == "alerts.yaml";
+        for name in names(&folder)?.into_iter().filter(wanted) {
+            let data = read(&folder.join(&name))?;
+            let path = format!("usr/share/logsvc/{part}/{name}");
+            items.push(Item { path, mode: 0o644, data });
+        }
     }
     for name in names(&Path::new(DEPLOY).join("man"))? {
         let page = read(&Path::new(DEPLOY).join("man").join(&name))?;

@@ -48,7 +48,7 @@ pub use fields::{FieldParser, FieldReader, parse_field_bytes};
 pub use leaf::{EntryMatcher, LeafExecutor, LeafResult, LeafStats, Needs, StreamState};
 pub use literals::Literal;
 pub use matcher::{CompiledMatcher, PatternOutcome, PatternWalk};
-pub use merge::MergeState;
+pub use merge::{Finished, MergeState};
 pub use meter::{Allowance, Stop, Unlimited};
 pub use params::{Direction, QueryLimits, QueryParams, QueryTime};
 pub use parts::{KnownParts, WindowParts};
