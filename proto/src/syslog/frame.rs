@@ -124,8 +124,14 @@ fn frame(text: &[u8], is_cut: bool) -> Option<Frame<'_>> {
     (!text.is_empty()).then_some(Frame { text, is_cut })
 }
 
-/// A message without the ends of lines that follow it: a datagram, too, may have some.
-pub fn trim_message(text: &[u8]) -> &[u8] {
+/// The message of a datagram, cut to `max_bytes`. One without content is none.
+pub fn datagram(bytes: &[u8], max_bytes: usize) -> Option<Frame<'_>> {
+    let text = trim_message(bytes);
+    frame(&text[..text.len().min(max_bytes)], text.len() > max_bytes)
+}
+
+/// A message without the ends of lines that follow it.
+fn trim_message(text: &[u8]) -> &[u8] {
     let is_content = |byte: &u8| !matches!(byte, b'\n' | b'\r' | 0);
     let len = text.iter().rposition(is_content).map_or(0, |last| last + 1);
     &text[..len]

@@ -12,6 +12,6 @@ mod structured;
 #[cfg(test)]
 mod tests;
 
-pub use frame::{Frame, Framer, STEP_ROOM_BYTES, trim_message};
+pub use frame::{Frame, Framer, STEP_ROOM_BYTES, datagram};
 pub use message::{Fault, Message, SeverityWords, parse};
 pub use stamp::Arrival;

@@ -1,6 +1,7 @@
 //! A whole node on the simulation: queries of rules beside those of clients.
 
 mod records;
+mod syslog;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -21,6 +21,8 @@ pub(crate) struct SyslogSettings {
     pub(crate) tcp_address: String,
     /// Where connections with TLS are taken.
     pub(crate) tls_address: String,
+    /// Where datagrams are taken.
+    pub(crate) udp_address: String,
     /// The tenant of all messages.
     pub(crate) tenant: String,
     /// The zone of stamps that name none.
@@ -40,6 +42,7 @@ impl Default for SyslogSettings {
         SyslogSettings {
             tcp_address: String::new(),
             tls_address: String::new(),
+            udp_address: String::new(),
             tenant: String::new(),
             time_zone: String::new(),
             labels: LabelMap::default_of(&["host", "app", "facility"]),
@@ -59,6 +62,11 @@ impl SyslogSettings {
     /// Where connections with TLS are taken, if they are.
     pub(crate) fn tls(&self) -> Option<SocketAddr> {
         self.tls_address.parse().ok()
+    }
+
+    /// Where datagrams are taken, if they are.
+    pub(crate) fn udp(&self) -> Option<SocketAddr> {
+        self.udp_address.parse().ok()
     }
 
     /// The tenant of all messages.
@@ -88,9 +96,12 @@ impl SyslogSettings {
     /// Appends a text for each fault. `has_tls` says that the server has a certificate,
     /// `names_tenants` that every sender has to name its tenant.
     pub(super) fn check(&self, has_tls: bool, names_tenants: bool, errors: &mut Vec<String>) {
-        for (name, address) in
-            [("tcp_address", &self.tcp_address), ("tls_address", &self.tls_address)]
-        {
+        let addresses = [
+            ("tcp_address", &self.tcp_address),
+            ("tls_address", &self.tls_address),
+            ("udp_address", &self.udp_address),
+        ];
+        for (name, address) in addresses {
             let is_good = address.parse::<SocketAddr>().is_ok_and(|address| address.port() != 0);
             if !address.is_empty() && !is_good {
                 errors.push(format!(
@@ -103,7 +114,7 @@ impl SyslogSettings {
                         server.http_tls_config";
             errors.push(text.to_owned());
         }
-        let listens = !self.tcp_address.is_empty() || !self.tls_address.is_empty();
+        let listens = addresses.iter().any(|(_, address)| !address.is_empty());
         if listens && names_tenants && self.tenant.is_empty() {
             errors.push("intake.syslog.tenant: must be set, as auth_enabled is".to_owned());
         }
@@ -150,17 +161,21 @@ mod tests {
         assert_eq!(faults(&on, false, false), [""; 0]);
         let found = faults(&on, false, true);
         assert_eq!(found, ["intake.syslog.tenant: must be set, as auth_enabled is"]);
+        let udp = SyslogSettings { udp_address: "[::]:514".to_owned(), ..off.clone() };
+        assert_eq!(faults(&udp, false, false), [""; 0]);
+        assert_eq!(faults(&udp, false, true), found);
         let named = SyslogSettings { tenant: "net".to_owned(), ..on };
         assert_eq!(faults(&named, false, true), [""; 0]);
         let bad = SyslogSettings {
             tcp_address: ":601".to_owned(),
             tls_address: "127.0.0.1:0".to_owned(),
+            udp_address: "localhost:514".to_owned(),
             tenant: "a/b".to_owned(),
             time_zone: "Mars/Olympus".to_owned(),
             message_max_bytes: 100,
             ..off
         };
-        assert_eq!(faults(&bad, false, true).len(), 6, "{:?}", faults(&bad, false, true));
+        assert_eq!(faults(&bad, false, true).len(), 7, "{:?}", faults(&bad, false, true));
     }
 
     #[test]

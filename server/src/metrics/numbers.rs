@@ -59,6 +59,10 @@ numbers! {
         "Syslog messages received over plain TCP.";
     SyslogTlsMessages "counter" "logsvc_syslog_tls_messages_total"
         "Syslog messages received over TLS.";
+    SyslogUdpMessages "counter" "logsvc_syslog_udp_messages_total"
+        "Syslog messages received over UDP.";
+    SyslogUdpDropped "counter" "logsvc_syslog_udp_dropped_total"
+        "Datagrams for syslog that the kernel dropped, because more came than the node could take.";
     SyslogNotParsed "counter" "logsvc_syslog_parse_failures_total"
         "Syslog messages that could not be parsed to their end, and were taken as lines.";
     SyslogNotUtf8 "counter" "logsvc_syslog_invalid_utf8_total"

@@ -32,6 +32,7 @@ mod settings;
 mod starts;
 mod support;
 mod syslog;
+mod syslog_udp;
 mod tails;
 #[cfg(feature = "tls")]
 mod tls;

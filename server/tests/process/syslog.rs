@@ -32,7 +32,7 @@ pub(super) fn connect(address: &str) -> TcpStream {
 }
 
 /// Asks until the answer has so many lines.
-fn await_lines(server: &Server, text: &str, count: usize) -> Vec<String> {
+pub(super) fn await_lines(server: &Server, text: &str, count: usize) -> Vec<String> {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         let data = query::range(&mut server.client(), text, &[("direction", "forward")]);
@@ -46,7 +46,7 @@ fn await_lines(server: &Server, text: &str, count: usize) -> Vec<String> {
     }
 }
 
-fn await_metric(server: &Server, name: &str, expected: f64) {
+pub(super) fn await_metric(server: &Server, name: &str, expected: f64) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while server.metric(name) < expected {
         assert!(Instant::now() < deadline, "{name}: {}", server.metric(name));
@@ -56,7 +56,7 @@ fn await_metric(server: &Server, name: &str, expected: f64) {
 }
 
 /// A time as RFC 5424 writes it.
-fn stamp(unix_ns: i64) -> String {
+pub(super) fn stamp(unix_ns: i64) -> String {
     let mut text = Vec::new();
     logsvc_proto::time::write_rfc3339_nano(Some(unix_ns), &mut text);
     String::from_utf8(text).expect("ASCII")

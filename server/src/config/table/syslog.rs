@@ -12,6 +12,10 @@ pub(super) const NODE: &[Setting] = settings! {
         |c| Text(&mut c.syslog.tls_address),
         "Address and port where syslog messages are taken over TLS, like 0.0.0.0:6514, with the \
          certificate and the rules of server.http_tls_config. Empty: they are not.";
+    "intake.syslog.udp_address", "intake.syslog.udp-address",
+        |c| Text(&mut c.syslog.udp_address),
+        "Address and port where syslog messages are taken over UDP, like 0.0.0.0:514. Empty: they \
+         are not. Datagrams get lost without a word.";
     "intake.syslog.tenant", "intake.syslog.tenant",
         |c| Text(&mut c.syslog.tenant),
         "Tenant of all syslog messages. Empty: fake. It must be set if auth_enabled is.";

@@ -1,4 +1,4 @@
-//! Syslog over TCP and TLS: listeners, and the connections that they accept.
+//! Syslog over TCP, TLS and UDP: listeners, and the connections that they accept.
 //!
 //! Guarantees: messages are durable before more is read from their connection, so a sender that is
 //! faster than the node waits. A message that cannot be stored at the moment is tried again, not
@@ -9,7 +9,9 @@
 //! hold when a machine fails is lost without a word.
 
 mod connection;
+mod datagrams;
 mod mapping;
+mod pending;
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -19,15 +21,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::future::{Either, join, select};
+use futures_util::future::{Either, join3, select};
 use jiff::tz::TimeZone;
 use logsvc_proto::TenantId;
-use logsvc_runtime::{Latch, Listener, Runtime};
+use logsvc_runtime::{Latch, Listener, Reservation, Runtime};
 
 use super::core::Core;
 use super::ingest::Ingest;
 use crate::metrics::Metric;
 use connection::Connection;
+use pending::{BYTES_PER_ROOM, RETRY_MIN};
 
 /// How long a listener waits after an error, such as a lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -78,8 +81,8 @@ pub(super) async fn serve<R: Runtime>(
     connections: OpenConnections,
 ) {
     let settings = &core.config().syslog;
-    let (tcp, tls) = (settings.tcp(), settings.tls());
-    if tcp.is_none() && tls.is_none() {
+    let (tcp, tls, udp) = (settings.tcp(), settings.tls(), settings.udp());
+    if tcp.is_none() && tls.is_none() && udp.is_none() {
         return;
     }
     // The settings are checked at the start.
@@ -91,7 +94,8 @@ pub(super) async fn serve<R: Runtime>(
     let (open_here, all_closed) = (Cell::new(0), Latch::new());
     let intake = Intake { core, ingest, connections, tenant, zone, open_here, all_closed };
     let intake = Rc::new(intake);
-    join(listen_plain(&intake, tcp), listen_encrypted(&intake, tls)).await;
+    let datagrams = datagrams::take(&intake, udp);
+    join3(listen_plain(&intake, tcp), listen_encrypted(&intake, tls), datagrams).await;
     if intake.open_here.get() > 0 {
         intake.all_closed.wait().await;
     }
@@ -161,6 +165,18 @@ async fn accept<R: Runtime, L: Listener>(intake: &Rc<Intake<R>>, listener: L, co
 }
 
 impl<R: Runtime> Intake<R> {
+    /// Waits until there is memory for so much room.
+    async fn reserve(&self, room_bytes: usize) -> Reservation {
+        let core = &self.core;
+        loop {
+            let bytes = BYTES_PER_ROOM * room_bytes as u64;
+            if let Some(memory) = core.budgets().bodies.try_reserve(bytes) {
+                return memory;
+            }
+            core.runtime.sleep_until(core.runtime.now().after(RETRY_MIN)).await;
+        }
+    }
+
     fn listen(&self, address: SocketAddr) -> Option<R::Listener> {
         match self.core.runtime.listen(address) {
             Ok(listener) => Some(listener),

@@ -82,7 +82,7 @@ fn services_run_and_rings_have_members() {
 }
 
 /// The metrics that dashboards and alerts for the reference use.
-const METRICS: [(&str, &str); 87] = [
+const METRICS: [(&str, &str); 89] = [
     ("logsvc_replay_total_bytes", "gauge"),
     ("logsvc_replay_done_bytes", "gauge"),
     ("logsvc_reloads_total", "counter"),
@@ -100,6 +100,8 @@ const METRICS: [(&str, &str); 87] = [
     ("logsvc_syslog_connections", "gauge"),
     ("logsvc_syslog_tcp_messages_total", "counter"),
     ("logsvc_syslog_tls_messages_total", "counter"),
+    ("logsvc_syslog_udp_dropped_total", "counter"),
+    ("logsvc_syslog_udp_messages_total", "counter"),
     ("logsvc_syslog_parse_failures_total", "counter"),
     ("logsvc_syslog_invalid_utf8_total", "counter"),
     ("logsvc_syslog_messages_cut_total", "counter"),
