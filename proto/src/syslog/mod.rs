@@ -7,11 +7,13 @@
 mod frame;
 mod legacy;
 mod message;
+mod parse;
 mod stamp;
 mod structured;
 #[cfg(test)]
 mod tests;
 
 pub use frame::{Frame, Framer, STEP_ROOM_BYTES, datagram};
-pub use message::{Fault, Message, SeverityWords, parse};
+pub use message::{Fault, Message, SeverityWords};
+pub use parse::parse;
 pub use stamp::Arrival;

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use logsvc_proto::syslog::{Framer, STEP_ROOM_BYTES};
-use logsvc_runtime::{Monotonic, Reader, Reservation, Runtime, Writer};
+use logsvc_runtime::{Monotonic, Reader, Runtime, Writer};
 
-use super::pending::{BYTES_PER_ROOM, Came, Pending, RETRY_MIN};
+use super::pending::{BYTES_PER_ROOM, Came, Pending};
 use super::{Intake, mapping};
 use crate::metrics::Metric;
 

@@ -19,7 +19,7 @@ use futures_util::future::{Either, join, select};
 use logsvc_proto::syslog::datagram;
 use logsvc_runtime::{Bell, Datagrams, Runtime};
 
-use super::pending::{BYTES_PER_ROOM, Came, Pending, RETRY_MIN};
+use super::pending::{Came, Pending};
 use super::{Intake, mapping};
 use crate::metrics::Metric;
 
