@@ -93,6 +93,7 @@ impl From<SealPolicy> for Upkeep {
 
 /// The state that the cores of one start share.
 struct Boot {
+    data_dir: &'static str,
     wal: WalConfig,
     upkeep: Upkeep,
     mesh: Mesh<ShardRequest, ShardReply>,
@@ -122,7 +123,7 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
     boot.callers.borrow_mut().push((core.0, caller.clone()));
     let mut claim = None;
     if core.0 == 0 {
-        match open_node(&runtime, Path::new(DATA_DIR)).await {
+        match open_node(&runtime, Path::new(boot.data_dir)).await {
             Ok(node) => {
                 *boot.plan.borrow_mut() = Some(node.plan.clone());
                 claim = Some(node);
@@ -200,8 +201,20 @@ impl<'s> Cluster<'s> {
         wal: WalConfig,
         upkeep: impl Into<Upkeep>,
     ) -> Cluster<'s> {
+        Cluster::launch_at(DATA_DIR, simulation, shards, wal, upkeep)
+    }
+
+    /// Starts a node with another data folder without waiting for anything.
+    pub(crate) fn launch_at(
+        data_dir: &'static str,
+        simulation: &'s Simulation,
+        shards: u16,
+        wal: WalConfig,
+        upkeep: impl Into<Upkeep>,
+    ) -> Cluster<'s> {
         let options = MeshOptions { request_lane_messages: 256, inflight_per_core: 256 };
         let boot = Rc::new(Boot {
+            data_dir,
             wal,
             upkeep: upkeep.into(),
             mesh: Mesh::new(shards, options),
@@ -240,12 +253,18 @@ impl<'s> Cluster<'s> {
         upkeep: impl Into<Upkeep>,
     ) -> Result<Cluster<'s>, String> {
         let cluster = Cluster::launch(simulation, shards, wal, upkeep);
-        let recovered = cluster.boot.recovered.complete.clone();
-        simulation.run_until(|| recovered.is_triggered()).unwrap_or_else(|stuck| panic!("{stuck}"));
-        match cluster.failure() {
-            None => Ok(cluster),
+        cluster.await_start().map(|()| cluster)
+    }
+
+    /// Waits until all shards have recovered. A node that fails to do so has ended.
+    pub(crate) fn await_start(&self) -> Result<(), String> {
+        let recovered = self.boot.recovered.complete.clone();
+        let run = self.simulation.run_until(|| recovered.is_triggered());
+        run.unwrap_or_else(|stuck| panic!("{stuck}"));
+        match self.failure() {
+            None => Ok(()),
             Some(failure) => {
-                cluster.node.crash();
+                self.node.crash();
                 Err(failure)
             }
         }

@@ -52,6 +52,7 @@ pub(crate) enum Outcome {
     Unknown,
 }
 
+#[derive(Clone)]
 pub(crate) struct Ledger {
     pub(crate) streams: Vec<StreamDefinition>,
     fates: BTreeMap<Entry, Fate>,
@@ -72,6 +73,24 @@ impl Ledger {
             .iter()
             .flat_map(|tenant| (0..streams_per_tenant).map(move |number| stream(tenant, number)));
         Ledger { streams: streams.collect(), fates: BTreeMap::new(), clock: 0 }
+    }
+
+    /// The tenants of its streams.
+    pub(crate) fn tenants(&self) -> Vec<TenantId> {
+        let mut tenants: Vec<_> = self.streams.iter().map(|stream| stream.tenant.clone()).collect();
+        tenants.dedup();
+        tenants
+    }
+
+    /// A ledger that owes what `earlier` owed; whatever was sent since may be there or not.
+    pub(crate) fn owing(&self, earlier: &Ledger) -> Ledger {
+        let mut owing = self.clone();
+        for (entry, fate) in &mut owing.fates {
+            let was_owed = earlier.fates.get(entry).is_some_and(|fate| fate.acknowledged);
+            fate.maybe |= fate.acknowledged || fate.failed || fate.in_flight > 0;
+            fate.acknowledged = was_owed;
+        }
+        owing
     }
 
     pub(crate) fn len(&self) -> usize {

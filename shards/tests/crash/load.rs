@@ -116,10 +116,8 @@ impl Load {
     /// Compares the entries that the node shows with the ledger.
     pub(crate) fn check(&self, cluster: &Cluster<'_>) {
         let ledger = self.ledger.borrow();
-        let mut tenants: Vec<_> = ledger.streams.iter().map(|stream| &stream.tenant).collect();
-        tenants.dedup();
-        for tenant in tenants {
-            ledger.check(tenant, &cluster.everything(tenant));
+        for tenant in ledger.tenants() {
+            ledger.check(&tenant, &cluster.everything(&tenant));
         }
     }
 }

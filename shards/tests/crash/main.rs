@@ -1,5 +1,6 @@
 //! The shards on the simulation, against disks that fail and nodes that die.
 
+mod backup;
 mod batches;
 mod bytes;
 mod clock;
