@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use crate::support::{Client, DataDir, Reply, Server, entry, now_ns, query, stream};
+use crate::support::{Client, DataDir, Reply, Server, entry, now_ns, page, query, stream};
 
 const BACKUP: &str = "/loki/api/v1/backup";
 
@@ -206,34 +206,18 @@ fn mistakes_are_told() {
 
 #[test]
 fn the_commands_of_the_page_about_data_do_what_it_says() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/data.md");
-    let page = std::fs::read_to_string(page).expect("the page is there");
     let folder = DataDir::new();
     let path_of = |name: &str| folder.path().join(name);
     let server = Server::start(&path_of("data"), &["--cores", "2"]);
     server.client().push(&[stream(&[("app", "0")], vec![entry(now_ns(), "line 0")])]);
-    for name in ["elsewhere", "bin"] {
-        std::fs::create_dir(path_of(name)).expect("a folder");
-    }
-    let program = env!("CARGO_BIN_EXE_logsvc");
-    std::os::unix::fs::symlink(program, path_of("bin/logsvc")).expect("a link");
-    let others = std::env::var("PATH").expect("there is a shell");
-    let mut count = 0;
-    for block in page.split("```sh\n").skip(1) {
-        let (commands, _) = block.split_once("```").expect("the block ends");
-        let commands = commands
-            .replace("http://127.0.0.1:3100", &format!("http://{}", server.address()))
-            .replace("/var/lib/logsvc", text(&path_of("data")))
-            .replace("/mnt/elsewhere", text(&path_of("elsewhere")));
-        let output = Command::new("sh")
-            .args(["-euc", &commands])
-            .env("PATH", format!("{}:{others}", text(&path_of("bin"))))
-            .output()
-            .expect("a shell");
-        assert!(output.status.success(), "{commands}: {output:?}");
-        count += 1;
-    }
-    assert_eq!(count, 6);
+    std::fs::create_dir(path_of("elsewhere")).expect("a folder");
+    let (data, elsewhere) = (path_of("data"), path_of("elsewhere"));
+    let replaced = [
+        ("http://127.0.0.1:3100", &*format!("http://{}", server.address())),
+        ("/var/lib/logsvc", text(&data)),
+        ("/mnt/elsewhere", text(&elsewhere)),
+    ];
+    page::run("data.md", folder.path(), &replaced, 6);
     let restored = Server::start(&path_of("data-restored"), &["--cores", "1"]);
     assert_eq!(numbers(&mut restored.client(), 0, now_ns() - 60_000_000_000), [0]);
 }

@@ -7,9 +7,9 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::support::{DataDir, Server};
+use crate::support::{DataDir, Server, page};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_logsvc");
 
@@ -62,6 +62,72 @@ fn a_service_manager_hears_how_the_server_does() {
     let address = SocketAddr::from_abstract_name(name.as_bytes()).expect("a name");
     let socket = UnixDatagram::bind_addr(&address).expect("a socket");
     tells_the_manager(&socket, &format!("@{name}"));
+}
+
+/// Stops one thread of a process while the others go on, until it is dropped.
+struct Halted(libc::pid_t);
+
+impl Halted {
+    fn new(thread: libc::pid_t) -> Halted {
+        let nothing = std::ptr::null_mut::<libc::c_void>();
+        // SAFETY: these requests read and write no memory of this process; an error is a result.
+        let results = unsafe {
+            let seized = libc::ptrace(libc::PTRACE_SEIZE, thread, nothing, nothing);
+            (seized, libc::ptrace(libc::PTRACE_INTERRUPT, thread, nothing, nothing))
+        };
+        assert_eq!(results, (0, 0), "{}", std::io::Error::last_os_error());
+        let mut status = 0;
+        // SAFETY: `status` lives as long as the call, which writes to it.
+        let waited = unsafe { libc::waitpid(thread, &raw mut status, libc::__WALL) };
+        assert_eq!(waited, thread, "{}", std::io::Error::last_os_error());
+        Halted(thread)
+    }
+}
+
+impl Drop for Halted {
+    fn drop(&mut self) {
+        let nothing = std::ptr::null_mut::<libc::c_void>();
+        // SAFETY: as above. If the thread is gone, nothing happens.
+        unsafe { libc::ptrace(libc::PTRACE_DETACH, self.0, nothing, nothing) };
+    }
+}
+
+/// Counts the signs of life of a time.
+fn signs_of_life(socket: &UnixDatagram, time: Duration) -> usize {
+    let ends = Instant::now() + time;
+    let (mut count, mut buffer) = (0, [0; 4096]);
+    loop {
+        let left = ends.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return count;
+        }
+        socket.set_read_timeout(Some(left)).expect("a time");
+        if let Ok(len) = socket.recv(&mut buffer) {
+            count += usize::from(buffer[..len].starts_with(b"WATCHDOG=1"));
+        }
+    }
+}
+
+#[test]
+fn a_core_that_hangs_silences_the_watchdog() {
+    let notify = DataDir::new();
+    let path = notify.path().join("notify");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    let folder = DataDir::new();
+    let mut command = Command::new(BINARY);
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "400000").stdin(Stdio::null());
+    let server = Server::launch_by(command, "0", folder.path(), &["--cores", "2"]);
+    socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a time");
+    message_with(&socket, "READY=1");
+    message_with(&socket, "WATCHDOG=1");
+    let halted = Halted::new(server.thread("core-1"));
+    // What was said before the halt, and for two intervals after it.
+    signs_of_life(&socket, Duration::from_millis(600));
+    assert_eq!(signs_of_life(&socket, Duration::from_secs(1)), 0, "core 1 hangs");
+    drop(halted);
+    socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a time");
+    message_with(&socket, "WATCHDOG=1");
+    server.stop();
 }
 
 /// A server with a listener of ours as its third descriptor.
@@ -173,4 +239,20 @@ fn a_bad_file_leaves_the_settings_in_force() {
     let log = server.stop();
     assert!(log.contains("changed settings need a restart"), "{log}");
     assert!(log.contains("limits_config.max_query_series"), "{log}");
+}
+
+#[test]
+fn the_commands_of_the_page_about_operating_work() {
+    let folder = DataDir::new();
+    let config = folder.path().join("logsvc.yaml");
+    std::fs::write(&config, "limits_config:\n  max_line_size: 1MB\n").expect("written");
+    let config = config.to_str().expect("a path of text");
+    let data = folder.path().join("data");
+    let server = Server::start(&data, &["--cores", "1", "--config.file", config]);
+    let replaced = [
+        ("http://127.0.0.1:3100", &*format!("http://{}", server.address())),
+        ("/etc/logsvc/logsvc.yaml", config),
+    ];
+    page::run("operating.md", folder.path(), &replaced, 4);
+    server.stop();
 }

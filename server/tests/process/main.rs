@@ -23,6 +23,7 @@ mod health;
 mod intake_elasticsearch;
 mod intake_lines;
 mod journald;
+mod old_versions;
 mod queue;
 mod reference;
 mod restarts;

@@ -4,6 +4,7 @@
 pub(crate) mod body;
 pub(crate) mod client;
 pub(crate) mod node;
+pub(crate) mod page;
 pub(crate) mod query;
 pub(crate) mod random;
 pub(crate) mod websocket;

@@ -180,6 +180,19 @@ impl Server {
         assert_eq!(sent, 0, "the signal cannot be sent");
     }
 
+    /// The thread of a name.
+    pub(crate) fn thread(&self, name: &str) -> libc::pid_t {
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let mut threads = std::fs::read_dir(tasks).expect("the process lives").flatten();
+        let is_it = |thread: &std::fs::DirEntry| {
+            std::fs::read_to_string(thread.path().join("comm"))
+                .is_ok_and(|it| it.trim_end() == name)
+        };
+        let found = threads.find(is_it).unwrap_or_else(|| panic!("no thread is named {name}"));
+        let text = found.file_name().into_string().expect("a number");
+        text.parse().expect("a number")
+    }
+
     /// Waits for the end; returns the status and the whole log.
     pub(crate) fn wait(mut self) -> (ExitStatus, String) {
         let log = self.log_when_ended();
