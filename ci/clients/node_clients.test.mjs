@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { on, once } from "node:events";
 import { test } from "node:test";
+import { Client as ElasticClient } from "@elastic/elasticsearch";
 import { GrafanaApi } from "@myunisoft/loki";
 import { ROOT_CONTEXT, TraceFlags, trace } from "@opentelemetry/api";
 import { SeverityNumber } from "@opentelemetry/api-logs";
@@ -201,6 +202,33 @@ test("@myunisoft/loki: pushes, queries, labels, series", async () => {
   assert.deepEqual(await client.labelValues("app", { query: '{env="sdk-test"}' }), ["sdk"]);
   const series = await client.series('{app="sdk"}');
   assert.deepEqual(series, [{ app: "sdk", env: "sdk-test", service_name: "sdk" }]);
+});
+
+test("@elastic/elasticsearch: documents of a bulk", async () => {
+  const client = new ElasticClient({ node: `${URL_BASE}/elasticsearch` });
+  assert.ok(await client.indices.exists({ index: "node-logs" }));
+  const ms = Date.now() - 10_000;
+  const old = { "@timestamp": new Date(ms - 30 * 86_400_000).toISOString(), message: "old" };
+  const datasource = Array.from({ length: 1000 }, (_, n) => ({
+    "@timestamp": new Date(ms + n).toISOString(),
+    message: `n=${n} ${SNOWMAN}`,
+    http: { status: n },
+  }));
+  datasource.splice(500, 0, old);
+  const dropped = [];
+  const sent = await client.helpers.bulk({
+    datasource,
+    flushBytes: 20_000,
+    onDocument: () => ({ create: { _index: "node-logs" } }),
+    onDrop: ({ status, document }) => dropped.push([status, document.message]),
+  });
+  await client.close();
+  assert.deepEqual([sent.successful, sent.failed, sent.retry], [1000, 1, 0]);
+  assert.deepEqual(dropped, [[400, "old"]]);
+  const found = await stored('{index="node-logs"}');
+  const expected = Array.from({ length: 1000 }, (_, n) => [`n=${n} ${SNOWMAN}`, msToNs(ms + n)]);
+  assert.deepEqual(linesAndTimes(found), expected);
+  assert.equal(found[7].metadata.http_status, "7");
 });
 
 test("ws: a tail shows history and what comes", { timeout: 20_000 }, async () => {

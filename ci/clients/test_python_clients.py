@@ -4,11 +4,13 @@ Run by `cargo run -p logsvc-ci -- clients`, which starts the server and installs
 clients. Every test has streams of its own, so the order of the tests does not matter.
 """
 
+import datetime
 import json
 import logging
 import time
 import unittest
 
+import elasticsearch.helpers
 import loki_logger_handler.loki_logger_handler as json_handler
 import logging_loki
 import requests
@@ -283,6 +285,56 @@ class LokiLoggerHandler(Test):
         # And the fields of the lines are there for queries.
         by_field = stored('{app="logger-handler"} | json | message="lost"')
         self.assertEqual([entry[2] for entry in by_field], [found[1][2]])
+
+
+class Elasticsearch(Test):
+    """The client of Elasticsearch, of a newer version than it is told."""
+
+    def test_documents_of_a_bulk(self):
+        client = elasticsearch.Elasticsearch(URL + "/elasticsearch")
+        self.assertTrue(client.ping())
+        self.assertEqual(client.info()["tagline"], "You Know, for Search")
+        # What programs do before they send.
+        self.assertTrue(client.indices.exists(index="py-logs"))
+        self.assertTrue(client.indices.create(index="py-logs")["acknowledged"])
+        self.assertEqual(client.cat.health(format="json").body[0]["status"], "green")
+        self.assertEqual(client.cat.indices(format="json").body, [])
+        self.assertEqual(client.cluster.health()["status"], "green")
+        begin_us = (time.time_ns() // 1_000_000_000 - 100) * 1_000_000
+        moment = datetime.datetime.fromtimestamp(begin_us / 1e6, datetime.timezone.utc)
+        documents = [
+            {
+                "_op_type": "create" if n % 2 else "index",
+                "_index": "py-logs-2026.11.26",
+                "@timestamp": (moment + datetime.timedelta(milliseconds=n)).isoformat(),
+                "message": f"n={n} \N{SNOWMAN}",
+                "host": {"name": "h1"},
+                "http": {"status": n},
+            }
+            for n in range(1000)
+        ]
+        self.assertEqual(elasticsearch.helpers.bulk(client, documents), (1000, []))
+        found = stored('{index="py-logs", host="h1"}')
+        expected = [(begin_us + n * 1000) * 1000 for n in range(1000)]
+        self.assertEqual([time_ns for _, time_ns, _, _ in found], expected)
+        lines = [f"n={n} \N{SNOWMAN}" for n in range(1000)]
+        self.assertEqual([line for _, _, line, _ in found], lines)
+        self.assertEqual(found[7][3]["http_status"], "7")
+
+    def test_a_refused_document_costs_nothing_else(self):
+        client = elasticsearch.Elasticsearch(URL + "/elasticsearch")
+        now = datetime.datetime.now(datetime.timezone.utc)
+        times = [now, now - datetime.timedelta(days=30), now + datetime.timedelta(milliseconds=1)]
+        documents = [
+            {"_index": "py-refused", "@timestamp": at, "message": f"n={n}"}
+            for n, at in enumerate(times)
+        ]
+        with self.assertRaises(elasticsearch.helpers.BulkIndexError) as refused:
+            elasticsearch.helpers.bulk(client, documents)
+        [error] = refused.exception.errors
+        self.assertEqual(error["index"]["status"], 400)
+        self.assertIn("too old", error["index"]["error"]["reason"])
+        self.assertEqual([entry[2] for entry in stored('{index="py-refused"}')], ["n=0", "n=2"])
 
 
 class Tails(Test):

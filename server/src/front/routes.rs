@@ -109,6 +109,7 @@ const CHANGE_NODE: Traits = CHANGE.right(Right::WholeNode);
 const GET: &[Method] = &[Method::GET];
 const POST: &[Method] = &[Method::POST];
 const GET_POST: &[Method] = &[Method::GET, Method::POST];
+const GET_PUT: &[Method] = &[Method::GET, Method::PUT];
 const POST_PUT: &[Method] = &[Method::POST, Method::PUT];
 const GET_POST_PUT: &[Method] = &[Method::GET, Method::POST, Method::PUT];
 const GET_POST_PUT_DELETE: &[Method] = &[Method::GET, Method::POST, Method::PUT, Method::DELETE];
@@ -205,6 +206,12 @@ routes! {
          "/elasticsearch/_cluster/health", "/insert/elasticsearch/_cluster/health"]
         (ELASTIC_PAGE)
         => Ok(front.ingest.elastic_page(&request));
+    ElasticIndex "elasticsearch_index" GET_PUT
+        ["/elasticsearch/{index}", "/insert/elasticsearch/{index}"] (ELASTIC_PAGE)
+        => Ok(front.ingest.elastic_index(&request, segment(path, "index")));
+    ElasticTable "elasticsearch_cat" GET
+        ["/elasticsearch/_cat/{table}", "/insert/elasticsearch/_cat/{table}"] (ELASTIC_PAGE)
+        => Ok(front.ingest.elastic_table(&request, segment(path, "table")));
     ElasticSetup "elasticsearch_setup" GET_POST_PUT
         ["/elasticsearch/_index_template/{name}", "/insert/elasticsearch/_index_template/{name}",
          "/elasticsearch/_template/{name}", "/insert/elasticsearch/_template/{name}",

@@ -127,6 +127,10 @@ fn shippers_get_through_their_start() {
             ("PUT", "/_ilm/policy/x"),
             ("GET", "/_nodes/http"),
             ("GET", "/_cluster/health"),
+            ("HEAD", "/logs"),
+            ("GET", "/logs"),
+            ("PUT", "/logs"),
+            ("GET", "/_cat/health?format=json"),
         ] {
             let target = format!("{prefix}{path}");
             let body = (method == "PUT").then_some(&b"{}"[..]);
@@ -139,9 +143,33 @@ fn shippers_get_through_their_start() {
                 ("PUT", _) => assert_eq!(reply.json()["acknowledged"], true),
                 (_, "/") => assert_eq!(reply.json()["version"]["number"], "8.11.3"),
                 (_, "/_license") => assert_eq!(reply.json()["license"]["status"], "active"),
+                (_, "/_cat/health?format=json") => {
+                    assert_eq!(reply.json()[0]["status"], "green");
+                }
                 _ => assert!(reply.json().is_object()),
             }
         }
+    }
+    // An index is named as it is asked for, and what is none is not there.
+    let reply = client.get("/elasticsearch/a%22b").json();
+    assert!(reply["a\"b"].is_object(), "{reply}");
+    for path in ["/elasticsearch/_search", "/insert/elasticsearch/_all"] {
+        let reply = client.get(path);
+        assert_eq!(reply.status, 404, "{}", reply.text());
+        assert_eq!(json_of(&reply)["error"]["type"], "resource_not_found_exception");
+    }
+    // Tables are text unless JSON is asked for.
+    for (accept, table, answer) in [
+        ("*/*", "health", "logsvc green 1 1\n"),
+        ("text/plain,application/json", "indices", ""),
+        ("application/json", "indices", "[]"),
+        ("application/vnd.elasticsearch+json; compatible-with=8", "nodes", "[]"),
+    ] {
+        let target = format!("/elasticsearch/_cat/{table}");
+        let reply = client.request("GET", &target, &[("Accept", accept)], None);
+        assert_eq!((reply.status, reply.text().as_str()), (200, answer), "{accept}");
+        let is_text = reply.header("content-type").is_some_and(|name| name.starts_with("text/"));
+        assert_eq!(is_text, answer != "[]", "{accept}");
     }
     let version = "application/vnd.elasticsearch+json; compatible-with=8";
     let headers = [("Accept", version)];

@@ -1,8 +1,9 @@
 //! What clients of Elasticsearch ask before they send, and the form of answers that they read.
 //!
 //! Guarantees: every answer carries the header of the product, since clients end without it, and is
-//! of the media type that the client asks for. Templates, policies and the like are acknowledged and
-//! have no effect: nothing here needs them.
+//! of the media type that the client asks for. Templates, policies, indexes and the like are
+//! acknowledged and have no effect: nothing here needs them. So every index is there, and lists of
+//! such things are empty.
 
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Method, StatusCode};
@@ -59,6 +60,44 @@ impl<R: Runtime> Ingest<R> {
         answer(head, StatusCode::OK, body)
     }
 
+    /// The answer to a question about an index, or to its creation. Names of indexes begin with
+    /// other characters than those of everything else.
+    pub(crate) fn elastic_index(&self, request: &Request, index: &str) -> Response {
+        let head = &request.head;
+        if index.starts_with('_') {
+            let reason = format!("there is nothing at {}", head.path);
+            let kind = "resource_not_found_exception";
+            return error_answer(head, StatusCode::NOT_FOUND, kind, &reason);
+        }
+        let mut name = Vec::new();
+        write_json_text(index, &mut name);
+        let body = if head.method == Method::PUT {
+            [br#"{"acknowledged":true,"shards_acknowledged":true,"index":"#, &name[..], b"}"]
+                .concat()
+        } else {
+            let about = br#":{"aliases":{},"mappings":{},"settings":{}}}"#;
+            [b"{", &name[..], about].concat()
+        };
+        answer(head, StatusCode::OK, body)
+    }
+
+    /// A table for people or programs. There is one node, and nothing else to list.
+    pub(crate) fn elastic_table(&self, request: &Request, table: &str) -> Response {
+        let head = &request.head;
+        let is_health = table == "health";
+        if is_json_table(head) {
+            let body = if is_health {
+                r#"[{"cluster":"logsvc","status":"green","node.total":"1","node.data":"1"}]"#
+            } else {
+                "[]"
+            };
+            return answer(head, StatusCode::OK, body.as_bytes().to_vec());
+        }
+        let body = if is_health { "logsvc green 1 1\n" } else { "" };
+        answer(head, StatusCode::OK, body.as_bytes().to_vec())
+            .with_content_type("text/plain; charset=UTF-8")
+    }
+
     fn elastic_root(&self) -> Vec<u8> {
         let mut body =
             br#"{"name":"logsvc","cluster_name":"logsvc","cluster_uuid":"_na_","version":{"number":"#
@@ -87,6 +126,19 @@ pub(super) fn error_answer(
     let mut body = Vec::new();
     write_error(status.as_u16(), kind, reason, &mut body);
     answer(head, status, body)
+}
+
+/// Whether a table is to be JSON: by the parameter, or else by the first type that is accepted.
+fn is_json_table(head: &RequestHead) -> bool {
+    let query = head.query.as_deref().unwrap_or_default();
+    let format = query.split('&').find_map(|pair| pair.strip_prefix("format="));
+    match format {
+        Some(format) => format == "json",
+        None => {
+            let accepted = head.header(ACCEPT).unwrap_or_default();
+            accepted.split(',').next().is_some_and(|first| first.contains("json"))
+        }
+    }
 }
 
 /// Clients name the major version that they speak, in what they accept or in what they send.
