@@ -51,6 +51,8 @@ pub struct Records {
 struct Open {
     timestamp_ns: Option<i64>,
     labels: Vec<Pair>,
+    /// Whether it has the labels of the record before it instead.
+    repeats_labels: bool,
     line: Place,
     /// Memory for its encoded labels.
     encoded: Vec<u8>,
@@ -95,6 +97,12 @@ impl Records {
         self.open.labels.push(Pair { name, value });
     }
 
+    /// Gives the open record the labels of the last closed record, in place of others. They are
+    /// not kept a second time.
+    pub fn repeat_labels(&mut self) {
+        self.open.repeats_labels = true;
+    }
+
     /// Gives the open record structured metadata.
     pub fn metadata(&mut self, name: &[u8], value: &[u8]) {
         let (name, value) = (self.keep(name), self.keep(value));
@@ -108,13 +116,17 @@ impl Records {
 
     /// Closes the open record.
     pub fn end(&mut self) {
-        let labels = self.encode_labels();
+        let labels = match self.records.last() {
+            Some(last) if self.open.repeats_labels => last.labels.clone(),
+            _ => self.encode_labels(),
+        };
         let metadata = self.open.metadata_start..self.metadata.len();
         let line = std::mem::take(&mut self.open.line);
         self.len_bytes += self.len_of(&line, &metadata);
         let timestamp_ns = self.open.timestamp_ns;
         self.records.push(Record { timestamp_ns, labels, line, metadata });
         self.open.labels.clear();
+        self.open.repeats_labels = false;
         self.open.text_start = self.text.len();
         self.open.metadata_start = self.metadata.len();
     }
@@ -124,6 +136,7 @@ impl Records {
         self.text.truncate(self.open.text_start);
         self.metadata.truncate(self.open.metadata_start);
         self.open.labels.clear();
+        self.open.repeats_labels = false;
         self.open.line = Place::default();
         self.open.timestamp_ns = None;
     }
@@ -151,6 +164,11 @@ impl Records {
     /// Bytes of lines and metadata of the closed records.
     pub fn len_bytes(&self) -> u64 {
         self.len_bytes
+    }
+
+    /// Bytes of all texts in the arena, with labels.
+    pub fn text_bytes(&self) -> usize {
+        self.text.len()
     }
 
     /// Bytes of memory that the arena holds.
@@ -245,6 +263,38 @@ mod tests {
         let entry = records.entry(index, &mut pairs);
         let metadata = entry.metadata.iter().map(|(name, value)| (name.into(), value.into()));
         (entry.timestamp_ns, entry.line.into(), metadata.collect())
+    }
+
+    #[test]
+    fn repeated_labels_are_kept_once() {
+        let mut records = Records::new();
+        let long = "v".repeat(1000);
+        let add = |records: &mut Records, repeats: bool| {
+            records.begin(Some(1));
+            if repeats {
+                records.repeat_labels();
+            } else {
+                records.label("a", &long);
+            }
+            records.line(b"x");
+            records.end();
+        };
+        // Without a record before it there is nothing to repeat.
+        add(&mut records, true);
+        assert!(records.labels(0).parse().expect("labels").is_empty());
+        add(&mut records, false);
+        let one = records.text_bytes();
+        assert!(one > 1000);
+        add(&mut records, true);
+        assert_eq!((records.text_bytes(), records.labels(2)), (one + 1, records.labels(1)));
+        // A record that is forgotten repeats nothing afterwards.
+        records.begin(None);
+        records.repeat_labels();
+        records.begin(Some(2));
+        records.end();
+        assert!(records.labels(3).parse().expect("labels").is_empty());
+        records.clear();
+        assert_eq!(records.text_bytes(), 0);
     }
 
     #[test]

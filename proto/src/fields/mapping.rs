@@ -8,12 +8,21 @@ use crate::records::Records;
 /// each of them.
 pub const NAMED_FIELDS_MAX: usize = 128;
 
+/// Most bytes of such a parameter. Every object may get what it says.
+pub const NAMED_FIELDS_MAX_BYTES: usize = 16 << 10;
+
 /// Why the parameters of a request are refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RefineError {
     /// A parameter names too many fields.
     #[error("{param} names more than {NAMED_FIELDS_MAX} fields")]
     TooMany {
+        /// Its name.
+        param: &'static str,
+    },
+    /// A parameter is too long.
+    #[error("{param} is longer than {NAMED_FIELDS_MAX_BYTES} bytes")]
+    TooLong {
         /// Its name.
         param: &'static str,
     },
@@ -59,7 +68,7 @@ impl Mapping {
     /// VictoriaLogs. `value_of` gives the value of a parameter, or else of a header.
     ///
     /// # Errors
-    /// A parameter names too many fields, or an extra field has no value.
+    /// A parameter is too long or names too many fields, or an extra field has no value.
     pub fn refine<'r>(
         &mut self,
         value_of: impl Fn(&str, &str) -> Option<&'r str>,
@@ -68,6 +77,9 @@ impl Mapping {
             let Some(text) = value_of(param, header).filter(|text| !text.is_empty()) else {
                 return Ok(None);
             };
+            if text.len() > NAMED_FIELDS_MAX_BYTES {
+                return Err(RefineError::TooLong { param });
+            }
             let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
             let words: Vec<String> = words.take(NAMED_FIELDS_MAX + 1).map(str::to_owned).collect();
             if words.len() > NAMED_FIELDS_MAX {

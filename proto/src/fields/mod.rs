@@ -14,7 +14,7 @@ mod tests;
 mod time;
 
 pub use flat::{FIELDS_MAX, Flat, NAME_MAX_BYTES};
-pub use mapping::{Mapping, NAMED_FIELDS_MAX, Origin, RefineError};
+pub use mapping::{Mapping, NAMED_FIELDS_MAX, NAMED_FIELDS_MAX_BYTES, Origin, RefineError};
 pub use time::read_time_ns;
 
 use crate::push::json::JsonError;

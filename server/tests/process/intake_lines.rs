@@ -151,3 +151,64 @@ fn many_lines_are_stored_in_parts() {
     let came: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
     assert!(came == expected, "{} of 10000 lines, or another order", came.len());
 }
+
+#[test]
+fn a_body_may_have_a_time() {
+    let folder = DataDir::new();
+    let server = Server::start(folder.path(), &["--cores", "2"]);
+    let mut client = server.client();
+    let at_s = now_ns() / SECOND_NS - 60;
+    let target = format!("/loki/api/v1/lines?app=timed&time={at_s}");
+    for _ in 0..2 {
+        post(&mut client, &target, &[FORM], b"one\none\ntwo\n").expect(204);
+    }
+    let data = query::range(&mut client, r#"{app="timed"}"#, &[("direction", "forward")]);
+    let texts = ["one", "one", "two"].map(str::to_owned);
+    let times = (0..).map(|after_ns| at_s * SECOND_NS + after_ns);
+    let expected: Vec<_> = times.zip(texts).collect();
+    assert_eq!(query::lines(&data), expected, "sent again, stored once");
+
+    // Objects have their own times first.
+    let target = format!("/loki/api/v1/lines?app=objects&time={at_s}");
+    let body = format!("{{\"msg\":\"a\",\"_time\":{}}}\n{{\"msg\":\"b\"}}\n", at_s - 5);
+    post(&mut client, &target, &[NDJSON], body.as_bytes()).expect(204);
+    let data = query::range(&mut client, r#"{app="objects"}"#, &[("direction", "forward")]);
+    let expected =
+        [((at_s - 5) * SECOND_NS, "a".to_owned()), (at_s * SECOND_NS + 1, "b".to_owned())];
+    assert_eq!(query::lines(&data), expected);
+
+    let reply = post(&mut client, "/loki/api/v1/lines?app=x&time=soon", &[FORM], b"never\n");
+    assert_eq!(reply.status, 400);
+    assert!(reply.text().contains("time \"soon\" is neither"), "{}", reply.text());
+}
+
+#[test]
+fn labels_of_the_address_are_bounded_before_the_lines_are_read() {
+    let folder = DataDir::new();
+    let server = Server::start(folder.path(), &["--cores", "2"]);
+    let mut client = server.client();
+    let long = "v".repeat(17_000);
+    let many: String = (0..129).map(|n| format!("&l{n}=v")).collect();
+    for labels in [format!("a={long}"), format!("{long}=a"), many] {
+        for headers in [&[FORM][..], &[NDJSON]] {
+            let target = format!("/loki/api/v1/lines?{labels}");
+            let reply = post(&mut client, &target, headers, b"{}\n{}\n");
+            assert_eq!(reply.status, 400);
+            let text = reply.text();
+            assert!(text.starts_with("the address has more than 128 labels"), "{text}");
+        }
+    }
+    let target = format!("/insert/jsonline?extra_fields=a={long}");
+    let reply = post(&mut client, &target, &[NDJSON], b"{}\n");
+    assert_eq!(reply.status, 400);
+    assert!(
+        reply.text().starts_with("extra_fields is longer than 16384 bytes"),
+        "{}",
+        reply.text()
+    );
+    // The tenant's limit holds besides, and refuses the lines.
+    let some: String = (0..20).map(|n| format!("&l{n}=v")).collect();
+    let reply = post(&mut client, &format!("/loki/api/v1/lines?{some}"), &[FORM], b"x\ny\n");
+    assert_eq!(reply.status, 400);
+    assert!(reply.text().starts_with("stored 0 entries, refused 2\n"), "{}", reply.text());
+}

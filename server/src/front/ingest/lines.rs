@@ -8,7 +8,9 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use logsvc_http::{Params, Request, RequestHead, Response};
 use logsvc_proto::error::ApiError;
-use logsvc_proto::fields::{Mapping, Origin};
+use logsvc_proto::fields::{
+    Mapping, NAMED_FIELDS_MAX, NAMED_FIELDS_MAX_BYTES, Origin, read_time_ns,
+};
 use logsvc_proto::lines::{Lines, count_objects};
 use logsvc_proto::push::json::Cursor;
 use logsvc_proto::push::metadata::is_normal_name;
@@ -24,8 +26,19 @@ use crate::metrics::PushFormat;
 const FAULTS_TOLD: usize = 10;
 
 /// Parameters of the address that are no labels.
-const PARAMS: [&str; 6] =
-    ["format", "_stream_fields", "_msg_field", "_time_field", "ignore_fields", "extra_fields"];
+const PARAMS: [&str; 7] = [
+    "format",
+    "time",
+    "_stream_fields",
+    "_msg_field",
+    "_time_field",
+    "ignore_fields",
+    "extra_fields",
+];
+
+/// Most labels of an address, and their bytes. They are those of every line.
+const LABELS_MAX: usize = NAMED_FIELDS_MAX;
+const LABELS_MAX_BYTES: usize = NAMED_FIELDS_MAX_BYTES;
 
 /// Which endpoint of lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,7 +123,7 @@ impl<R: Runtime> Ingest<R> {
         let labels: Vec<(&str, &str)> =
             asked.labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         // Equal lines that come together are entries of their own, so each has a time of its own.
-        let mut arrival_ns = self.core.runtime.unix_nanos();
+        let mut arrival_ns = asked.time_ns.unwrap_or_else(|| self.core.runtime.unix_nanos());
         let mut batch = RecordBatch::default();
         let mut places = Vec::new();
         let mut outcome = Outcome::default();
@@ -175,6 +188,8 @@ impl<R: Runtime> Ingest<R> {
 struct Asked {
     /// Labels of all entries.
     labels: Vec<(String, String)>,
+    /// The time of the first entry without a time of its own.
+    time_ns: Option<i64>,
     /// `None`: the lines are text.
     mapping: Option<Mapping>,
 }
@@ -188,9 +203,10 @@ impl Asked {
         let params = address_params(head)?;
         if dialect == LinesDialect::JsonLine {
             let mapping = Some(refined(mapping(settings), head, &params)?);
-            return Ok(Asked { labels: Vec::new(), mapping });
+            return Ok(Asked { labels: Vec::new(), time_ns: None, mapping });
         }
         let mut labels = Vec::new();
+        let mut labels_bytes = 0;
         for (name, value) in params.iter().filter(|(name, _)| !PARAMS.contains(name)) {
             if !is_normal_name(name.as_bytes()) {
                 let text = format!(
@@ -199,12 +215,28 @@ impl Asked {
                 );
                 return Err(ApiError::bad_request(text));
             }
+            labels_bytes += name.len() + value.len();
+            if labels.len() == LABELS_MAX || labels_bytes > LABELS_MAX_BYTES {
+                let text = format!(
+                    "the address has more than {LABELS_MAX} labels, or {LABELS_MAX_BYTES} bytes of \
+                     labels"
+                );
+                return Err(ApiError::bad_request(text));
+            }
             labels.push((name.to_owned(), value.to_owned()));
         }
+        let time_ns = params.get_non_empty("time").map(time_ns).transpose()?;
         let is_json = is_json(head, &params)?;
         let mapping = is_json.then(|| refined(mapping(settings), head, &params)).transpose()?;
-        Ok(Asked { labels, mapping })
+        Ok(Asked { labels, time_ns, mapping })
     }
+}
+
+fn time_ns(text: &str) -> Result<i64, ApiError> {
+    read_time_ns(text.as_bytes()).ok_or_else(|| {
+        let shown: String = text.chars().take(64).collect();
+        ApiError::bad_request(format!("time {shown:?} is neither RFC 3339 nor a number since 1970"))
+    })
 }
 
 /// Whether the lines are objects: by the parameter, or else by the type of the body.

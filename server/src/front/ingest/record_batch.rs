@@ -22,7 +22,7 @@ use crate::refusals::Sender;
 
 /// A part has no more records, and not many more bytes, than these.
 const RECORDS_MAX: usize = 4096;
-const RECORDS_MAX_BYTES: u64 = 2 << 20;
+const RECORDS_MAX_BYTES: usize = 2 << 20;
 
 /// A body whose packing is undone, and who sent it.
 pub(super) struct Opened<'o> {
@@ -48,7 +48,7 @@ pub(super) struct RecordBatch {
 impl RecordBatch {
     /// Whether it is time to store it.
     pub(super) fn is_full(&self) -> bool {
-        self.records.len() >= RECORDS_MAX || self.records.len_bytes() >= RECORDS_MAX_BYTES
+        self.records.len() >= RECORDS_MAX || self.records.text_bytes() >= RECORDS_MAX_BYTES
     }
 
     /// Whether there is nothing to store and nothing to note.
@@ -56,11 +56,15 @@ impl RecordBatch {
         self.records.is_empty() && self.unreadable.entries == 0
     }
 
-    /// Makes a record of a text.
+    /// Makes a record of a text. All texts of a batch have the same labels.
     pub(super) fn put_text(&mut self, line: &[u8], origin: Origin<'_>) {
         self.records.begin(Some(origin.arrival_ns));
-        for (name, value) in origin.labels {
-            self.records.label(name, value);
+        if self.records.is_empty() {
+            for (name, value) in origin.labels {
+                self.records.label(name, value);
+            }
+        } else {
+            self.records.repeat_labels();
         }
         self.records.line(line);
         self.records.end();
