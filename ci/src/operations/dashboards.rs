@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// The folder of the dashboards.
 pub(super) const FOLDER: &str = "deploy/grafana";
 /// What they are made from.
-const SOURCE: &str = "deploy/grafana/dashboards.yaml";
+pub(super) const SOURCE: &str = "deploy/grafana/dashboards.yaml";
 /// Metrics by which Grafana finds jobs and instances.
 const FINDS_NODES: &str = "logsvc_ready";
 /// Columns of a dashboard.
