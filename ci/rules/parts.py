@@ -82,8 +82,13 @@ class Program:
         wait_for(f"{self.name} at {self.ready_url}", self.is_ready, START_LIMIT_S)
 
     def is_ready(self):
-        assert self.process.poll() is None, f"{self.name} ended: {self.tail()}"
+        self.check_running()
         return ask(self.ready_url)[0] == 200
+
+    def check_running(self):
+        """Waiting for a program that has ended is in vain."""
+        if self.process.poll() is not None:
+            raise RuntimeError(f"{self.name} ended: {self.tail()}")
 
     def stop(self, how=signal.SIGTERM):
         """Ends the program and waits for that."""

@@ -18,7 +18,9 @@ mod layers;
 mod operations;
 mod package;
 mod process;
+mod python;
 mod rules;
+mod senders;
 mod server;
 mod tidy;
 
@@ -41,15 +43,16 @@ usage: ci COMMAND [OPTIONS]
   lint       clippy has nothing to say, also of the server without its features
   test       all tests of the workspace
   clients    real clients from package registries against a running server
+  senders    real senders of syslog and of journals against a running server
   rules      rules with the real Prometheus and Alertmanager
   operations dashboards and alerts with the real Prometheus, beside a server under load
   blackbox   the black-box corpus against a running server
   attack     requests that ask for too much, against a running server
   package    the artefacts of a release from a built server, and with --try their trial
-  all        fmt, checks, lint and test, then clients, rules and operations, and blackbox if
-             --corpus is given
+  all        fmt, checks, lint and test, then clients, senders, rules and operations, and
+             blackbox if --corpus is given
 
-options of clients, rules, operations, blackbox, attack and all:
+options of clients, senders, rules, operations, blackbox, attack and all:
   --corpus DIR   the corpus; blackbox is skipped where the folder is missing
   --binary FILE  the server (default: target/release/logsvc for blackbox and attack,
                  and target/debug/logsvc, which cargo test builds, for the others)
@@ -92,6 +95,7 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
         "checks" => checks(),
         "test" => test(),
         "clients" => clients::check(&options.binary("debug")),
+        "senders" => senders::check(&options.binary("debug")),
         "rules" => rules::check(&options.binary("debug")),
         "panels" => operations::check(),
         "dashboards" => operations::write_dashboards(),
@@ -114,6 +118,7 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
             lint()?;
             test()?;
             clients::check(&options.binary("debug"))?;
+            senders::check(&options.binary("debug"))?;
             rules::check(&options.binary("debug"))?;
             operations::run(&options.binary("debug"))?;
             match &options.corpus {
