@@ -22,11 +22,17 @@ _logsvc() {
             logsvc,check)
                 cmd="logsvc__subcmd__check"
                 ;;
+            logsvc,export)
+                cmd="logsvc__subcmd__export"
+                ;;
             logsvc,health)
                 cmd="logsvc__subcmd__health"
                 ;;
             logsvc,help)
                 cmd="logsvc__subcmd__help"
+                ;;
+            logsvc,import)
+                cmd="logsvc__subcmd__import"
                 ;;
             logsvc,inspect)
                 cmd="logsvc__subcmd__inspect"
@@ -40,11 +46,17 @@ _logsvc() {
             logsvc__subcmd__help,check)
                 cmd="logsvc__subcmd__help__subcmd__check"
                 ;;
+            logsvc__subcmd__help,export)
+                cmd="logsvc__subcmd__help__subcmd__export"
+                ;;
             logsvc__subcmd__help,health)
                 cmd="logsvc__subcmd__help__subcmd__health"
                 ;;
             logsvc__subcmd__help,help)
                 cmd="logsvc__subcmd__help__subcmd__help"
+                ;;
+            logsvc__subcmd__help,import)
+                cmd="logsvc__subcmd__help__subcmd__import"
                 ;;
             logsvc__subcmd__help,inspect)
                 cmd="logsvc__subcmd__help__subcmd__inspect"
@@ -59,7 +71,7 @@ _logsvc() {
 
     case "${cmd}" in
         logsvc)
-            opts="-h -V --config.file --config.expand-env --verify-config --print-config-stderr --list-targets --target --server.http-listen-address --server.http-listen-port --server.http-read-timeout --server.http-write-timeout --server.http-idle-timeout --server.http-conn-limit --server.http-tls-cert-path --server.http-tls-key-path --server.http-tls-client-auth --server.http-tls-ca-path --server.users-file --server.cors-allowed-origins --server.tls-cipher-suites --server.tls-min-version --server.graceful-shutdown-timeout --log.level --log.format --server.log-request-at-info-level-enabled --auth.enabled --common.path-prefix --data-dir --cores --runtime --runtime.driver --memory.max-bytes --wal.sync --wal.file-max-bytes --wal.max-bytes --ingester.flush-on-shutdown --storage.head-max-bytes --storage.head-max-age --storage.ignore-unknown-versions --compaction.enabled --compactor.retention-enabled --compactor.delete-request-cancel-period --compactor.delete-max-interval --compactor.delete-batch-size --compactor.allow-deletes --compactor.deletion-mode --retention.max-disk-bytes --retention.max-disk-percent --distributor.max-recv-msg-size --distributor.max-decompressed-size --distributor.otlp.default_resource_attributes_as_index_labels --frontend.max-body-size --frontend.log-queries-longer-than --frontend.query-stats-enabled --querier.max-outstanding-requests-per-tenant --ingester.max-chunk-age --querier.tail-max-duration --querier.max-concurrent --querier.multi-tenant-queries-enabled --querier.per-request-limits-enabled --pattern-ingester.enabled --query-scheduler.max-outstanding-requests-per-tenant --query-range.align-queries-with-step --query-range.cache-results --intake.elasticsearch.version --intake.elasticsearch.index-label --intake.elasticsearch.label-fields --intake.elasticsearch.message-fields --intake.elasticsearch.time-fields --intake.elasticsearch.ignored-fields --intake.journald.labels --intake.journald.dropped-fields --intake.journald.source-time --intake.journald.field-max-bytes --intake.lines.label-fields --intake.lines.message-fields --intake.lines.time-fields --intake.lines.ignored-fields --ruler.external.url --ruler.datasource-uid --ruler.external-labels --ruler.evaluation-interval --ruler.poll-interval --ruler.evaluation.mode --ruler.evaluation.max-jitter --ruler.evaluation.max-concurrent --ruler.storage.type --ruler.storage.local.directory --ruler.rule-path --ruler.alertmanager-url --ruler.alertmanager-discovery --ruler.alertmanager-refresh-interval --ruler.alertmanager-use-v2 --ruler.alert-relabel-configs --ruler.notification-queue-capacity --ruler.notification-timeout --ruler.alertmanager-client.tls-cert-path --ruler.alertmanager-client.tls-key-path --ruler.alertmanager-client.tls-ca-path --ruler.alertmanager-client.tls-server-name --ruler.alertmanager-client.tls-insecure-skip-verify --ruler.alertmanager-client.basic-auth-username --ruler.alertmanager-client.basic-auth-password --ruler.alertmanager-client.type --ruler.alertmanager-client.credentials --ruler.alertmanager-client.credentials-file --ruler.for-outage-tolerance --ruler.for-grace-period --ruler.resend-delay --ruler.enable-api --ruler.enabled-tenants --ruler.disabled-tenants --ruler.disable-rule-group-label --ruler.wal.max-age --ruler.wal.max-bytes --ruler.remote-write.enabled --ruler.remote-write.client --ruler.remote-write.clients --ruler.remote-write.add-org-id-header --ruler-storage.backend --ruler-storage.local.directory --intake.syslog.tcp-address --intake.syslog.tls-address --intake.syslog.udp-address --intake.syslog.tenant --intake.syslog.time-zone --intake.syslog.labels --intake.syslog.idle-timeout --intake.syslog.max-message-size --intake.syslog.max-connections --limits.max-line-size --limits.max-line-size-truncate --limits.max-line-size-truncate-identifier --limits.increment-duplicate-timestamp --limits.discover-service-name --limits.discover-log-levels --limits.log-level-fields --limits.log-level-from-json-max-depth --limits.block-ingestion-until --limits.block-ingestion-status-code --limits.otlp-config --limits.enforced-labels --limits.ingestion-rate-mb --limits.ingestion-burst-size-mb --limits.max-streams-per-user --limits.max-global-streams-per-user --limits.per-stream-rate-limit --limits.per-stream-rate-limit-burst --limits.reject-old-samples --limits.reject-old-samples-max-age --limits.creation-grace-period --limits.max-label-names-per-series --limits.max-label-name-length --limits.max-label-value-length --limits.allow-structured-metadata --limits.max-structured-metadata-size --limits.max-structured-metadata-entries-count --limits.max-entries-limit-per-query --limits.max-query-series --limits.max-query-length --limits.max-query-lookback --limits.query-timeout --limits.max-query-range --limits.max-query-bytes-read --limits.max-querier-bytes-read --limits.max-streams-matchers-per-query --limits.required-labels --limits.minimum-labels-number --limits.blocked-queries --limits.max-query-parallelism --limits.tsdb-max-query-parallelism --limits.max-concurrent-tail-requests --limits.retention-period --limits.retention-stream --limits.allow-deletes --limits.deletion-mode --limits.volume-enabled --limits.volume-max-series --limits.ruler-max-rules-per-rule-group --limits.ruler-max-rule-groups-per-tenant --limits.ruler-alertmanager-config --limits.ruler-evaluation-delay-duration --limits.ruler-remote-write-disabled --limits.ruler-remote-write-url --limits.ruler-remote-write-timeout --limits.ruler-remote-write-headers --limits.ruler-remote-write-relabel-configs --limits.ruler-remote-write-queue-max-samples-per-send --limits.ruler-remote-write-queue-batch-send-deadline --limits.ruler-remote-write-queue-min-backoff --limits.ruler-remote-write-queue-max-backoff --limits.ruler-remote-write-queue-retry-on-ratelimit --limits.ruler-remote-write-sigv4-config --limits.ruler-remote-write-config --limits.per-user-override-config --limits.per-user-override-period --runtime-config.file --runtime-config.reload-period --help --version check inspect health backup restore help"
+            opts="-h -V --config.file --config.expand-env --verify-config --print-config-stderr --list-targets --target --server.http-listen-address --server.http-listen-port --server.http-read-timeout --server.http-write-timeout --server.http-idle-timeout --server.http-conn-limit --server.http-tls-cert-path --server.http-tls-key-path --server.http-tls-client-auth --server.http-tls-ca-path --server.users-file --server.cors-allowed-origins --server.tls-cipher-suites --server.tls-min-version --server.graceful-shutdown-timeout --log.level --log.format --server.log-request-at-info-level-enabled --auth.enabled --common.path-prefix --data-dir --cores --runtime --runtime.driver --memory.max-bytes --wal.sync --wal.file-max-bytes --wal.max-bytes --ingester.flush-on-shutdown --storage.head-max-bytes --storage.head-max-age --storage.ignore-unknown-versions --compaction.enabled --compactor.retention-enabled --compactor.delete-request-cancel-period --compactor.delete-max-interval --compactor.delete-batch-size --compactor.allow-deletes --compactor.deletion-mode --retention.max-disk-bytes --retention.max-disk-percent --distributor.max-recv-msg-size --distributor.max-decompressed-size --distributor.otlp.default_resource_attributes_as_index_labels --frontend.max-body-size --frontend.log-queries-longer-than --frontend.query-stats-enabled --querier.max-outstanding-requests-per-tenant --ingester.max-chunk-age --querier.tail-max-duration --querier.max-concurrent --querier.multi-tenant-queries-enabled --querier.per-request-limits-enabled --pattern-ingester.enabled --query-scheduler.max-outstanding-requests-per-tenant --query-range.align-queries-with-step --query-range.cache-results --intake.elasticsearch.version --intake.elasticsearch.index-label --intake.elasticsearch.label-fields --intake.elasticsearch.message-fields --intake.elasticsearch.time-fields --intake.elasticsearch.ignored-fields --intake.journald.labels --intake.journald.dropped-fields --intake.journald.source-time --intake.journald.field-max-bytes --intake.lines.label-fields --intake.lines.message-fields --intake.lines.time-fields --intake.lines.ignored-fields --ruler.external.url --ruler.datasource-uid --ruler.external-labels --ruler.evaluation-interval --ruler.poll-interval --ruler.evaluation.mode --ruler.evaluation.max-jitter --ruler.evaluation.max-concurrent --ruler.storage.type --ruler.storage.local.directory --ruler.rule-path --ruler.alertmanager-url --ruler.alertmanager-discovery --ruler.alertmanager-refresh-interval --ruler.alertmanager-use-v2 --ruler.alert-relabel-configs --ruler.notification-queue-capacity --ruler.notification-timeout --ruler.alertmanager-client.tls-cert-path --ruler.alertmanager-client.tls-key-path --ruler.alertmanager-client.tls-ca-path --ruler.alertmanager-client.tls-server-name --ruler.alertmanager-client.tls-insecure-skip-verify --ruler.alertmanager-client.basic-auth-username --ruler.alertmanager-client.basic-auth-password --ruler.alertmanager-client.type --ruler.alertmanager-client.credentials --ruler.alertmanager-client.credentials-file --ruler.for-outage-tolerance --ruler.for-grace-period --ruler.resend-delay --ruler.enable-api --ruler.enabled-tenants --ruler.disabled-tenants --ruler.disable-rule-group-label --ruler.wal.max-age --ruler.wal.max-bytes --ruler.remote-write.enabled --ruler.remote-write.client --ruler.remote-write.clients --ruler.remote-write.add-org-id-header --ruler-storage.backend --ruler-storage.local.directory --intake.syslog.tcp-address --intake.syslog.tls-address --intake.syslog.tenant --intake.syslog.time-zone --intake.syslog.labels --intake.syslog.idle-timeout --intake.syslog.max-message-size --intake.syslog.max-connections --limits.max-line-size --limits.max-line-size-truncate --limits.max-line-size-truncate-identifier --limits.increment-duplicate-timestamp --limits.discover-service-name --limits.discover-log-levels --limits.log-level-fields --limits.log-level-from-json-max-depth --limits.block-ingestion-until --limits.block-ingestion-status-code --limits.otlp-config --limits.enforced-labels --limits.ingestion-rate-mb --limits.ingestion-burst-size-mb --limits.max-streams-per-user --limits.max-global-streams-per-user --limits.per-stream-rate-limit --limits.per-stream-rate-limit-burst --limits.reject-old-samples --limits.reject-old-samples-max-age --limits.creation-grace-period --limits.max-label-names-per-series --limits.max-label-name-length --limits.max-label-value-length --limits.allow-structured-metadata --limits.max-structured-metadata-size --limits.max-structured-metadata-entries-count --limits.max-entries-limit-per-query --limits.max-query-series --limits.max-query-length --limits.max-query-lookback --limits.query-timeout --limits.max-query-range --limits.max-query-bytes-read --limits.max-querier-bytes-read --limits.max-streams-matchers-per-query --limits.required-labels --limits.minimum-labels-number --limits.blocked-queries --limits.max-query-parallelism --limits.tsdb-max-query-parallelism --limits.max-concurrent-tail-requests --limits.retention-period --limits.retention-stream --limits.allow-deletes --limits.deletion-mode --limits.volume-enabled --limits.volume-max-series --limits.ruler-max-rules-per-rule-group --limits.ruler-max-rule-groups-per-tenant --limits.ruler-alertmanager-config --limits.ruler-evaluation-delay-duration --limits.ruler-remote-write-disabled --limits.ruler-remote-write-url --limits.ruler-remote-write-timeout --limits.ruler-remote-write-headers --limits.ruler-remote-write-relabel-configs --limits.ruler-remote-write-queue-max-samples-per-send --limits.ruler-remote-write-queue-batch-send-deadline --limits.ruler-remote-write-queue-min-backoff --limits.ruler-remote-write-queue-max-backoff --limits.ruler-remote-write-queue-retry-on-ratelimit --limits.ruler-remote-write-sigv4-config --limits.ruler-remote-write-config --limits.per-user-override-config --limits.per-user-override-period --runtime-config.file --runtime-config.reload-period --help --version check inspect health backup restore export import help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -541,10 +553,6 @@ _logsvc() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --intake.syslog.udp-address)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --intake.syslog.tenant)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -888,6 +896,56 @@ _logsvc() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        logsvc__subcmd__export)
+            opts="-h --address --tenant --user --password-file --token-file --query --start --end --output --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --address)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tenant)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --user)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --query)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --start)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --end)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         logsvc__subcmd__health)
             opts="-h --address --path --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -911,7 +969,7 @@ _logsvc() {
             return 0
             ;;
         logsvc__subcmd__help)
-            opts="check inspect health backup restore help"
+            opts="check inspect health backup restore export import help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -939,6 +997,20 @@ _logsvc() {
             return 0
             ;;
         logsvc__subcmd__help__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        logsvc__subcmd__help__subcmd__export)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -980,6 +1052,20 @@ _logsvc() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        logsvc__subcmd__help__subcmd__import)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         logsvc__subcmd__help__subcmd__inspect)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1001,6 +1087,40 @@ _logsvc() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        logsvc__subcmd__import)
+            opts="-h --address --tenant --user --password-file --token-file --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --address)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tenant)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --user)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

@@ -229,6 +229,8 @@ complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "inspect" -d 'Print wh
 complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "health" -d 'Ask a running server whether it is alive, for health checks'
 complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "backup" -d 'Have a running server make a backup, in the folder backups of its data folder'
 complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "restore" -d 'Make a data folder out of a backup, and verify it'
+complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "export" -d 'Write all entries of a log query into a file, one line of JSON each'
+complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "import" -d 'Send the entries of files to a running server, whatever their age'
 complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c logsvc -n "__fish_logsvc_using_subcommand check" -l data-dir -d 'The data folder of a server that is stopped [default: ./data]' -r -F
 complete -c logsvc -n "__fish_logsvc_using_subcommand check" -s h -l help -d 'Print help'
@@ -243,9 +245,27 @@ complete -c logsvc -n "__fish_logsvc_using_subcommand backup" -s h -l help -d 'P
 complete -c logsvc -n "__fish_logsvc_using_subcommand restore" -l from -d 'The folder of the backup' -r -F
 complete -c logsvc -n "__fish_logsvc_using_subcommand restore" -l data-dir -d 'The data folder to be: empty, or not there yet' -r -F
 complete -c logsvc -n "__fish_logsvc_using_subcommand restore" -s h -l help -d 'Print help'
-complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore help" -f -a "check" -d 'Verify every checksum of a stopped store and explain what is found'
-complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore help" -f -a "inspect" -d 'Print what a segment or the record of delete requests holds, or find a text'
-complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore help" -f -a "health" -d 'Ask a running server whether it is alive, for health checks'
-complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore help" -f -a "backup" -d 'Have a running server make a backup, in the folder backups of its data folder'
-complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore help" -f -a "restore" -d 'Make a data folder out of a backup, and verify it'
-complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c logsvc -n "__fish_logsvc_using_subcommand export" -l address -d 'The running server; http:// alone, so on its own machine or through a proxy' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand export" -l tenant -d 'The tenant, where the server has several' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand export" -l user -d 'The account, where the server asks for one' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand export" -l password-file -d 'A file with the password of the account' -r -F
+complete -c logsvc -n "__fish_logsvc_using_subcommand export" -l token-file -d 'A file with a bearer token, instead of an account' -r -F
+complete -c logsvc -n "__fish_logsvc_using_subcommand export" -l query -d 'The log query, for example {app="shop"}' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand export" -l start -d 'From this time on: RFC 3339, or seconds or ns since 1970' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand export" -l end -d 'Up to this time, which is not in it' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand export" -l output -d 'The file, which must not be there yet; - stands for standard output' -r -F
+complete -c logsvc -n "__fish_logsvc_using_subcommand export" -s h -l help -d 'Print help'
+complete -c logsvc -n "__fish_logsvc_using_subcommand import" -l address -d 'The running server; http:// alone, so on its own machine or through a proxy' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand import" -l tenant -d 'The tenant, where the server has several' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand import" -l user -d 'The account, where the server asks for one' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand import" -l password-file -d 'A file with the password of the account' -r -F
+complete -c logsvc -n "__fish_logsvc_using_subcommand import" -l token-file -d 'A file with a bearer token, instead of an account' -r -F
+complete -c logsvc -n "__fish_logsvc_using_subcommand import" -s h -l help -d 'Print help'
+complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "check" -d 'Verify every checksum of a stopped store and explain what is found'
+complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "inspect" -d 'Print what a segment or the record of delete requests holds, or find a text'
+complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "health" -d 'Ask a running server whether it is alive, for health checks'
+complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "backup" -d 'Have a running server make a backup, in the folder backups of its data folder'
+complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "restore" -d 'Make a data folder out of a backup, and verify it'
+complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "export" -d 'Write all entries of a log query into a file, one line of JSON each'
+complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "import" -d 'Send the entries of files to a running server, whatever their age'
+complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

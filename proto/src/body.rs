@@ -12,10 +12,12 @@
 //! sender: a claimed size must be under the limit and possible for the input, and streams are
 //! decompressed piece by piece.
 
+mod flow;
 mod unpack;
 
 use crate::go::quote::quoted;
 
+pub use flow::Flow;
 pub use unpack::{Unpacker, unpack};
 
 /// The encoding of the message.

@@ -28,6 +28,7 @@ pub mod records;
 pub mod syslog;
 pub mod tenant;
 pub mod time;
+pub mod transfer;
 pub mod varint;
 pub mod words;
 

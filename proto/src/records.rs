@@ -103,6 +103,17 @@ impl Records {
         self.open.repeats_labels = true;
     }
 
+    /// Gives the open record a label whose name is a label name already, and keeps the name.
+    pub fn exact_label(&mut self, name: &str, value: &str) {
+        let (name, value) = (self.keep(name.as_bytes()), self.keep(value.as_bytes()));
+        self.open.labels.push(Pair { name, value });
+    }
+
+    /// Sets the time of the open record, in ns since the Unix epoch.
+    pub fn time(&mut self, timestamp_ns: i64) {
+        self.open.timestamp_ns = Some(timestamp_ns);
+    }
+
     /// Gives the open record structured metadata.
     pub fn metadata(&mut self, name: &[u8], value: &[u8]) {
         let (name, value) = (self.keep(name), self.keep(value));
@@ -235,7 +246,7 @@ impl Records {
         });
         labels.retain(|pair| !pair.value.is_empty());
         let utf8 = |place: &Place| {
-            std::str::from_utf8(&text[place.clone()]).expect("names are ASCII, values come as str")
+            std::str::from_utf8(&text[place.clone()]).expect("names and values are text")
         };
         let pairs = labels.iter().map(|pair| (utf8(&pair.name), utf8(&pair.value)));
         encoded.clear();

@@ -132,6 +132,33 @@ oops
     );
 }
 
+/// Entries on their way between servers, with the byte for their compression before them.
+#[test]
+fn transfer() {
+    use std::io::Write;
+    let lines =
+        br#"{"timestamp":"7","labels":{"a":"b","c__d":"\u00e9\n"},"metadata":{"m":"1"},"line":"x"}
+
+{"labels":{},"parsed":{"p":[null,{"q":1}]},"timestamp":-12,"line":"\ud800","line_base64":"/wA="}
+oops
+{"cursor":"1-00"}
+{"warning":"w"}
+{"error":"e"}
+{"end":true,"entries":2}"#;
+    let mut gzip = flate2::write::GzEncoder::new(vec![1], flate2::Compression::fast());
+    gzip.write_all(lines).expect("a Vec takes all");
+    let zipped = zstd::stream::encode_all(&lines[..], 1).expect("a Vec takes all");
+    exercise(
+        "transfer",
+        fuzz::transfer,
+        &[
+            [&[0], &lines[..]].concat(),
+            gzip.finish().expect("a Vec takes all"),
+            [&[2], &zipped[..]].concat(),
+        ],
+    );
+}
+
 /// Bodies with the byte for their headers before them.
 #[test]
 fn push_body() {

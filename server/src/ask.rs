@@ -25,12 +25,13 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-fn invalid(text: impl Into<String>) -> io::Error {
+/// An error of what was asked for.
+pub(crate) fn invalid(text: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, text.into())
 }
 
 /// The host with its port, and the path, of an address such as `http://host:3100/prefix`.
-fn parts(server: &str) -> io::Result<(String, String)> {
+pub(crate) fn parts(server: &str) -> io::Result<(String, String)> {
     let rest = match server.split_once("://") {
         Some(("http", rest)) => rest,
         Some((scheme, _)) => {

@@ -10,11 +10,12 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::config::table::SETTINGS;
 use crate::config::{Config, GivenFlag, IgnoredKey, flag_alias, flag_reason};
 use crate::probe;
+use crate::transfer::{Destination, ExportOptions, ImportOptions, Login};
 use crate::version;
 
 /// The parsed command line.
@@ -66,6 +67,10 @@ pub(crate) enum Tool {
         /// The data folder to be.
         to: PathBuf,
     },
+    /// Write the entries of a log query into a file.
+    Export(ExportOptions),
+    /// Send the entries of files to a server.
+    Import(ImportOptions),
     /// Ask a running server whether it is alive.
     Health {
         /// Where it listens.
@@ -92,6 +97,17 @@ const BACKUP: &str = "backup";
 const SERVER: &str = "server";
 const NAME: &str = "name";
 const RESTORE: &str = "restore";
+const EXPORT: &str = "export";
+const IMPORT: &str = "import";
+const TENANT: &str = "tenant";
+const USER: &str = "user";
+const PASSWORD_FILE: &str = "password-file";
+const TOKEN_FILE: &str = "token-file";
+const QUERY: &str = "query";
+const START: &str = "start";
+const END: &str = "end";
+const OUTPUT: &str = "output";
+const FILES: &str = "files";
 const FROM: &str = "from";
 const PATH: &str = "path";
 
@@ -127,6 +143,15 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, clap::E
         Some((name, mut matches)) if name == RESTORE => {
             let (from, to) = (matches.remove_one(FROM), matches.remove_one(DATA_DIR));
             from.zip(to).map(|(from, to)| Tool::Restore { from, to })
+        }
+        Some((name, mut matches)) if name == EXPORT => {
+            export_options(&mut matches).map(Tool::Export)
+        }
+        Some((name, mut matches)) if name == IMPORT => {
+            let files = matches.remove_many(FILES).map(Iterator::collect);
+            destination(&mut matches)
+                .zip(files)
+                .map(|(to, files)| Tool::Import(ImportOptions { to, files }))
         }
         Some((_, mut matches)) => {
             let path: Option<PathBuf> = matches.remove_one(SEGMENT);
@@ -230,6 +255,8 @@ fn command() -> Command {
         .subcommand(health_command())
         .subcommand(backup_command())
         .subcommand(restore_command())
+        .subcommand(export_command())
+        .subcommand(import_command())
 }
 
 fn check_command() -> Command {
@@ -325,6 +352,89 @@ fn restore_command() -> Command {
         )
         .arg(from)
         .arg(data_dir)
+}
+
+/// The server that an export or an import is of, and the account.
+fn destination_args() -> [Arg; 5] {
+    let flag =
+        |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
+    let file = |name, value| flag(name, value).value_parser(clap::value_parser!(PathBuf));
+    [
+        flag(ADDRESS, "URL")
+            .default_value("http://127.0.0.1:3100")
+            .help("The running server; http:// alone, so on its own machine or through a proxy"),
+        flag(TENANT, "TENANT").help("The tenant, where the server has several"),
+        flag(USER, "USER")
+            .requires(PASSWORD_FILE)
+            .help("The account, where the server asks for one"),
+        file(PASSWORD_FILE, "FILE").requires(USER).help("A file with the password of the account"),
+        file(TOKEN_FILE, "FILE")
+            .conflicts_with(USER)
+            .help("A file with a bearer token, instead of an account"),
+    ]
+}
+
+fn destination(matches: &mut ArgMatches) -> Option<Destination> {
+    let user: Option<String> = matches.remove_one(USER);
+    let password: Option<PathBuf> = matches.remove_one(PASSWORD_FILE);
+    let token: Option<PathBuf> = matches.remove_one(TOKEN_FILE);
+    let login = match (user.zip(password), token) {
+        (Some((user, file)), _) => Some(Login::Password { user, file }),
+        (None, token) => token.map(Login::Token),
+    };
+    let tenant = matches.remove_one(TENANT);
+    matches.remove_one(ADDRESS).map(|address| Destination { address, tenant, login })
+}
+
+fn export_options(matches: &mut ArgMatches) -> Option<ExportOptions> {
+    Some(ExportOptions {
+        from: destination(matches)?,
+        query: matches.remove_one(QUERY)?,
+        start: matches.remove_one(START)?,
+        end: matches.remove_one(END)?,
+        output: matches.remove_one(OUTPUT)?,
+    })
+}
+
+fn export_command() -> Command {
+    let flag = |name: &'static str, value: &'static str| {
+        Arg::new(name).long(name).value_name(value).required(true)
+    };
+    Command::new(EXPORT)
+        .about("Write all entries of a log query into a file, one line of JSON each")
+        .after_help(
+            "The same command goes on where it ended: its place is in OUTPUT.state until the file \
+             is complete. Exits with 0 if it is, and with 2 if not.",
+        )
+        .args(destination_args())
+        .arg(flag(QUERY, "QUERY").help("The log query, for example {app=\"shop\"}"))
+        .arg(flag(START, "TIME").help("From this time on: RFC 3339, or seconds or ns since 1970"))
+        .arg(flag(END, "TIME").help("Up to this time, which is not in it"))
+        .arg(
+            flag(OUTPUT, "FILE")
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("The file, which must not be there yet; - stands for standard output"),
+        )
+}
+
+fn import_command() -> Command {
+    let files = Arg::new(FILES)
+        .value_name("FILE")
+        .required(true)
+        .num_args(1..)
+        .value_parser(clap::value_parser!(PathBuf))
+        .help(
+            "Files that an export has written, also as .gz and .zst; - stands for standard input",
+        );
+    Command::new(IMPORT)
+        .about("Send the entries of files to a running server, whatever their age")
+        .after_help(
+            "The same command goes on where it ended: its place is in FILE.import-state until the \
+             file is sent. Exits with 0 if all entries are stored, with 1 if the server has refused \
+             some, and with 2 if it could not send all.",
+        )
+        .args(destination_args())
+        .arg(files)
 }
 
 /// One flag for each row of the table.
@@ -457,6 +567,25 @@ mod tests {
         };
         assert_eq!(tool("backup"), backup("http://127.0.0.1:3100", None));
         assert_eq!(tool("backup -server=http://h:1 --name x"), backup("http://h:1", Some("x")));
+        let to = |tenant: Option<&str>, login| Destination {
+            address: "http://127.0.0.1:3100".to_owned(),
+            tenant: tenant.map(str::to_owned),
+            login,
+        };
+        let export = ExportOptions {
+            from: to(None, Some(Login::Token(PathBuf::from("t")))),
+            query: "{}".to_owned(),
+            start: "-1".to_owned(),
+            end: "2".to_owned(),
+            output: PathBuf::from("-"),
+        };
+        let line = "export --query={} --start=-1 -end 2 --output=- --token-file t";
+        assert_eq!(tool(line), Some(Tool::Export(export)));
+        let login = Login::Password { user: "u".to_owned(), file: PathBuf::from("f") };
+        let files = ["-", "b.gz"].map(PathBuf::from).to_vec();
+        let import = ImportOptions { to: to(Some("x"), Some(login)), files };
+        let line = "import -tenant x --user u --password-file f - b.gz";
+        assert_eq!(tool(line), Some(Tool::Import(import)));
         let (from, to) = (PathBuf::from("a"), PathBuf::from("b"));
         assert_eq!(tool("restore --from a -data-dir=b"), Some(Tool::Restore { from, to }));
         for line in [
@@ -465,6 +594,12 @@ mod tests {
             "restore --from a",
             "restore --data-dir b",
             "health --address=localhost",
+            "export --query {} --start 1 --end 2",
+            "export --query {} --start 1 --end 2 --output x y",
+            "export --query {} --start 1 --end 2 --output x --user u",
+            "export --query {} --start 1 --end 2 --output x --password-file f",
+            "import",
+            "import x --user u --password-file f --token-file t",
             "health x",
             "inspect",
             "inspect --find x",

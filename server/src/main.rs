@@ -22,6 +22,7 @@ mod reload;
 mod ruler;
 mod services;
 mod tools;
+mod transfer;
 mod users;
 mod version;
 mod watch;

@@ -7,7 +7,9 @@
 //! one line each. `health` is in [`probe`].
 //!
 //! `backup` exits with 0 if the server has made a backup, and with 1 if not. `restore` exits like
-//! `check` of the folder that it has made, or with 2 if it could not make it.
+//! `check` of the folder that it has made, or with 2 if it could not make it. `export` exits with 0,
+//! or with 2 if the file is not complete; `import` with 0 if all lines are stored, 1 if the server
+//! has refused some, and 2 if it could not send all.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -22,7 +24,7 @@ use logsvc_shards::check::{
 };
 
 use crate::cli::Tool;
-use crate::{ask, probe};
+use crate::{ask, probe, transfer};
 
 /// Runs a tool.
 pub(crate) fn run(tool: &Tool) -> ExitCode {
@@ -64,6 +66,8 @@ pub(crate) fn run(tool: &Tool) -> ExitCode {
                 report(checked)
             })
         }
+        Tool::Export(options) => transfer::export(options),
+        Tool::Import(options) => transfer::import(options),
         Tool::Health { address, path } => Ok(probe::run(*address, path)),
         Tool::Inspect(path) => {
             // Its folder, and the one above, are looked for by its path.

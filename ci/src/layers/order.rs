@@ -28,7 +28,7 @@ pub(super) const ORDERS: &[Order] = &[
             "body encode labels time",
             "ids push",
             "discover error otlp records syslog",
-            "fields journal",
+            "fields journal transfer",
             "lines",
             "bulk",
         ],
@@ -221,6 +221,7 @@ pub(super) const ORDERS: &[Order] = &[
         floors: &[
             "users",
             "allocator ask config intake probe services version",
+            "transfer",
             "banner cli folder logging",
             "metrics tools",
             "refusals",

@@ -3,7 +3,7 @@
 //! Each body checks the properties of everything that a decoder accepts.
 
 use logsvc_proto::body::{
-    BodyBuffers, BodyError, Compression, Decoder, MessageFormat, choose_decoder,
+    BodyBuffers, BodyError, Compression, Decoder, Flow, MessageFormat, choose_decoder,
     choose_otlp_decoder, snappy_block_decode, unpack,
 };
 use logsvc_proto::bulk::{self, Reply};
@@ -29,6 +29,9 @@ use logsvc_proto::tenant::{TenantId, parse_single_tenant_header, parse_tenant_he
 use logsvc_proto::time::{
     format_go_duration, format_model_duration, parse_byte_size, parse_go_duration_ns, parse_limit,
     parse_model_duration_ns, parse_step_ns, parse_time_ns, write_rfc3339_nano,
+};
+use logsvc_proto::transfer::{
+    EntryLabels, LineBuffer, TransferLine, read_line, write_control, write_entry,
 };
 
 /// The protobuf push.
@@ -433,6 +436,101 @@ pub fn fields(data: &[u8]) {
     let left = bulk::filter(&answer, &patterns).expect("an answer is JSON");
     assert!(left.len() <= answer.len() && count_objects(&left) == Ok(1));
     let _ = bulk::filter(data, "a.*,**.b");
+}
+
+/// Entries on their way between servers: lines do not depend on how the body is cut, and what is
+/// read is read again as the same once it is written. The first byte names a compression.
+pub fn transfer(data: &[u8]) {
+    const LINE_MAX_BYTES: usize = 4096;
+    let Some((&kind, body)) = data.split_first() else { return };
+    let compression =
+        [Compression::None, Compression::Gzip, Compression::Zstd][usize::from(kind % 3)];
+    let split = |piece_len: usize| {
+        let flow = Flow::new(compression).expect("there is memory");
+        let mut flow = flow.expect("it can be undone in pieces");
+        let (mut lines, mut found) = (LineBuffer::new(LINE_MAX_BYTES), Vec::new());
+        let mut whole = true;
+        'body: for mut piece in body.chunks(piece_len) {
+            loop {
+                let before = piece.len();
+                let read = flow.read(&mut piece, lines.input());
+                while let Some((number, line)) = lines.next_line() {
+                    found.push((number, line.map(<[u8]>::to_vec)));
+                }
+                assert!(lines.capacity_bytes() <= 32 << 20);
+                match read {
+                    Ok(true) => assert!(piece.len() <= before),
+                    Ok(false) => break,
+                    Err(_) => {
+                        whole = false;
+                        break 'body;
+                    }
+                }
+                if found.len() > 4096 {
+                    whole = false;
+                    break 'body;
+                }
+            }
+        }
+        whole = whole && flow.finish(lines.input()).is_ok();
+        if whole {
+            while let Some((number, line)) = lines.next_line() {
+                found.push((number, line.map(<[u8]>::to_vec)));
+            }
+            found.extend(lines.last_line().map(|(n, line)| (n, line.map(<[u8]>::to_vec))));
+        }
+        (whole, found)
+    };
+    let (whole, found) = split(body.len().max(1));
+    let (whole_too, found_too) = split(7);
+    assert_eq!(whole, whole_too, "whatever the pieces");
+    if whole && found.iter().all(|(_, line)| line.as_ref().is_ok_and(|l| l.len() < 1024)) {
+        assert_eq!(found, found_too, "whatever the pieces");
+    }
+    for (_, line) in found {
+        let Ok(line) = line else { continue };
+        let mut records = Records::new();
+        let mut out = Vec::new();
+        match read_line(&line, &mut records) {
+            Ok(TransferLine::Entry) => {
+                let shown = shown_record(&records);
+                let labels: Labels = records.labels(0).parse().expect("a set of labels");
+                let (mut pairs, none) = (Vec::new(), std::iter::empty::<(&str, &str)>());
+                let entry = records.entry(0, &mut pairs);
+                let metadata: Option<Vec<(&str, &str)>> = entry
+                    .metadata
+                    .iter()
+                    .map(|(n, v)| Some((str::from_utf8(n).ok()?, str::from_utf8(v).ok()?)))
+                    .collect();
+                let Some(metadata) = metadata else { continue };
+                let time = entry.timestamp_ns.expect("an entry has a time");
+                let metadata = metadata.into_iter();
+                let of = EntryLabels { labels: labels.iter(), metadata, parsed: none };
+                write_entry(time, of, entry.line, &mut out);
+                let mut again = Records::new();
+                let read = read_line(out.trim_ascii_end(), &mut again);
+                assert_eq!(read, Ok(TransferLine::Entry));
+                assert_eq!(shown_record(&again), shown);
+            }
+            Ok(control) => {
+                write_control(&control, &mut out);
+                assert_eq!(read_line(out.trim_ascii_end(), &mut records), Ok(control));
+                assert!(records.is_empty());
+            }
+            Err(error) => {
+                assert!(records.is_empty() && error.to_string().len() < 1024);
+            }
+        }
+    }
+}
+
+/// All there is of the first record.
+fn shown_record(records: &Records) -> String {
+    let labels: Labels = records.labels(0).parse().expect("a set of labels");
+    let mut pairs = Vec::new();
+    let entry = records.entry(0, &mut pairs);
+    let metadata: Vec<_> = entry.metadata.iter().collect();
+    format!("{} {:?} {:?} {metadata:?}", labels.canonical(), entry.timestamp_ns, entry.line)
 }
 
 /// Syslog: messages do not depend on how the stream is cut into reads, and no byte of a line is

@@ -229,6 +229,10 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
                 None => return Ok(()),
                 Some(Err(error)) => {
                     tracing::warn!(%error, "a response body was cut off");
+                    // What was made before may tell the client why.
+                    stream.flush();
+                    let out = std::mem::take(&mut stream.out);
+                    self.write_back(outgoing, out).await?;
                     return Err(CutOff);
                 }
             }

@@ -69,6 +69,7 @@ pub(crate) async fn a_stream_that_fails_is_cut_off<R: Runtime>(runtime: R) {
     client.send(get("/stream?pieces=20&bytes=1000&pause_every=3&fail=1")).await;
     let text = String::from_utf8(client.rest().await).expect("text");
     assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && !text.ends_with("0\r\n\r\n"));
+    assert!(text.len() > 20_000, "what was made before the failure arrives");
     let observed = server.service.observed.borrow().clone();
     assert_eq!(observed, ["500 stream", "200 stream!"]);
     server.finish().await;

@@ -10,7 +10,7 @@ use super::{BodyError, Compression};
 
 /// A zstd frame may ask for a window of this many bytes (as a power of two) while it
 /// is read. The compression levels of all senders need no more.
-const ZSTD_WINDOW_LOG_MAX: u32 = 25;
+pub(super) const ZSTD_WINDOW_LOG_MAX: u32 = 25;
 
 /// A compressed body of which a part is unpacked.
 pub struct Unpacker<'b>(Kind<'b>);

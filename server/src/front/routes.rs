@@ -190,6 +190,8 @@ routes! {
         => front.ingest.upload_journal(request).await;
     Lines "loki_api_v1_lines" POST ["/loki/api/v1/lines"] (PUSH)
         => front.ingest.push_lines(request, LinesDialect::Own).await;
+    Import "loki_api_v1_import" POST ["/loki/api/v1/import"] (PUSH.streamed())
+        => front.ingest.import(request).await;
     JsonLine "insert_jsonline" POST ["/insert/jsonline"] (PUSH)
         => front.ingest.push_lines(request, LinesDialect::JsonLine).await;
     ElasticBulk "elasticsearch_bulk" POST_PUT
@@ -227,6 +229,8 @@ routes! {
         => front.querier.query(request).await;
     QueryRange "loki_api_v1_query_range" GET_POST ["/loki/api/v1/query_range"] (QUERY)
         => front.querier.query_range(request).await;
+    Export "loki_api_v1_export" GET_POST ["/loki/api/v1/export"] (QUERY)
+        => front.querier.export(request).await;
     LegacyQuery "api_prom_query" GET_POST ["/api/prom/query"] (QUERY)
         => front.querier.legacy_query(request).await;
 
@@ -383,7 +387,10 @@ impl Row {
     /// Whether its handler tells itself what it refuses.
     pub(super) fn tells_itself(&self) -> bool {
         self.is_push()
-            || matches!(self.route, Route::Query | Route::QueryRange | Route::LegacyQuery)
+            || matches!(
+                self.route,
+                Route::Query | Route::QueryRange | Route::Export | Route::LegacyQuery
+            )
     }
 
     /// Whether the route works before the write-ahead logs are replayed.

@@ -38,6 +38,8 @@ pub(crate) enum PushFormat {
     Elasticsearch,
     /// Lines of text or JSON.
     Lines,
+    /// Entries of an export.
+    Import,
 }
 
 impl PushFormat {
@@ -49,6 +51,7 @@ impl PushFormat {
             PushFormat::Journald => "journald",
             PushFormat::Elasticsearch => "elasticsearch",
             PushFormat::Lines => "lines",
+            PushFormat::Import => "import",
         }
     }
 }

@@ -217,7 +217,9 @@ fn the_commands_of_the_page_about_data_do_what_it_says() {
         ("/var/lib/logsvc", text(&data)),
         ("/mnt/elsewhere", text(&elsewhere)),
     ];
-    page::run("data.md", folder.path(), &replaced, 6);
+    page::run("data.md", folder.path(), &replaced, 8);
+    let exported = std::fs::read_to_string(elsewhere.join("all.ndjson")).expect("a file");
+    assert!(exported.contains("line 0") && exported.contains("\"entries\":1"), "{exported}");
     let restored = Server::start(&path_of("data-restored"), &["--cores", "1"]);
     assert_eq!(numbers(&mut restored.client(), 0, now_ns() - 60_000_000_000), [0]);
 }

@@ -38,3 +38,4 @@ mod tails;
 #[cfg(feature = "tls")]
 mod tls;
 mod tools;
+mod transfer;

@@ -136,7 +136,7 @@ impl<R: Runtime> Ingest<R> {
         let mut check = EntryCheck::new(
             limits,
             self.core.runtime.unix_nanos(),
-            kind.is_backfill,
+            kind.ages,
             self.entry_max_bytes(),
         );
         let sizes: Vec<(u64, u64)> = streams

@@ -87,6 +87,18 @@ impl EntryCursor for Entries<'_> {
     }
 }
 
+/// How old entries may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ages {
+    /// As old as the limits of the tenant say, and within the window behind the newest of the
+    /// stream.
+    Recent,
+    /// Of any age, within the window behind the newest of the stream.
+    Old,
+    /// Of any age and in any order.
+    Any,
+}
+
 /// Properties of a push as a whole.
 #[derive(Clone, Copy)]
 pub(super) struct PushKind<'r> {
@@ -94,8 +106,8 @@ pub(super) struct PushKind<'r> {
     pub(super) entries: u64,
     /// Bytes of lines and metadata as sent, for the metrics.
     pub(super) bytes: u64,
-    /// Whether old entries are welcome.
-    pub(super) is_backfill: bool,
+    /// How old entries may be.
+    pub(super) ages: Ages,
     /// Who sends it.
     pub(super) sender: Sender<'r>,
     /// The protocol, for the metrics.
@@ -196,7 +208,7 @@ impl<R: Runtime> Ingest<R> {
             }
         };
         let now_ns = self.core.runtime.unix_nanos();
-        let mut check = EntryCheck::new(limits, now_ns, kind.is_backfill, self.entry_max_bytes());
+        let mut check = EntryCheck::new(limits, now_ns, kind.ages, self.entry_max_bytes());
         let mut sent_entries = self.store(tenant, streams, &mut check, &limit_check, kind).await;
         sent_entries.shortened = check.shortened;
         sent_entries.merged = check.merged;
@@ -315,7 +327,7 @@ impl<R: Runtime> Ingest<R> {
                 }
                 if target.builder.len_bytes() + target.definitions_len >= BATCH_TARGET_BYTES {
                     target.builder.end();
-                    self.send(tenant, shard, target, &mut sent_entries).await;
+                    self.send(tenant, shard, target, kind.ages, &mut sent_entries).await;
                     if sent_entries.stored.has_failed() {
                         return sent_entries;
                     }
@@ -329,7 +341,7 @@ impl<R: Runtime> Ingest<R> {
             target.builder.end();
         }
         for (shard, target) in open_batches.iter_mut().enumerate() {
-            self.send(tenant, CoreId(shard as u16), target, &mut sent_entries).await;
+            self.send(tenant, CoreId(shard as u16), target, kind.ages, &mut sent_entries).await;
         }
         sent_entries
     }
@@ -340,6 +352,7 @@ impl<R: Runtime> Ingest<R> {
         tenant: &TenantId,
         shard: CoreId,
         target: &mut OpenBatch,
+        ages: Ages,
         sent_entries: &mut SentEntries,
     ) {
         let filled = std::mem::replace(target, OpenBatch::new(target.expected_bytes));
@@ -363,7 +376,7 @@ impl<R: Runtime> Ingest<R> {
         let append = AppendRequest {
             batch: filled.builder.finish(),
             definitions: new_streams.map(|stream| stream.definition(tenant)).collect(),
-            out_of_order_window_ns: (window_ns > 0).then_some(window_ns),
+            out_of_order_window_ns: (window_ns > 0 && ages != Ages::Any).then_some(window_ns),
         };
         match self.core.ask(shard, ShardRequest::Append(append)) {
             Ok(reply) => {

@@ -13,6 +13,7 @@ use logsvc_proto::push::EntryRef;
 use logsvc_proto::push::metadata::{MetadataNormalizer, NormalizedIter, NormalizedMetadata};
 use logsvc_segment::batch::{BATCH_MAX_BYTES, BatchBuilder};
 
+use super::batches::Ages;
 use super::refusals::{Refusal, rfc3339};
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
@@ -125,12 +126,12 @@ impl Accepted<'_> {
 }
 
 impl<'c> EntryCheck<'c> {
-    /// For a push that arrives at `now_ns`. Entries of a backfill may be of any age. No entry may
-    /// have more than `entry_max_bytes`.
+    /// For a push that arrives at `now_ns`. No entry may have
+    /// more than `entry_max_bytes`.
     pub(super) fn new(
         limits: &'c Limits,
         now_ns: i64,
-        is_backfill: bool,
+        ages: Ages,
         entry_max_bytes: usize,
     ) -> EntryCheck<'c> {
         let line_max_bytes = match limits.max_line_size_bytes {
@@ -139,7 +140,7 @@ impl<'c> EntryCheck<'c> {
         };
         EntryCheck {
             limits,
-            oldest_ns: (limits.reject_old_samples && !is_backfill)
+            oldest_ns: (limits.reject_old_samples && ages == Ages::Recent)
                 .then(|| now_ns.saturating_sub(limits.reject_old_samples_max_age_ns)),
             newest_ns: (limits.creation_grace_period_ns > 0)
                 .then(|| now_ns.saturating_add(limits.creation_grace_period_ns)),
@@ -380,7 +381,7 @@ mod tests {
             level: None,
             refusal: None,
         };
-        let mut check = EntryCheck::new(limits, 0, true, usize::MAX);
+        let mut check = EntryCheck::new(limits, 0, Ages::Any, usize::MAX);
         let metadata = MetadataRef::from_slice(sent);
         let entry = EntryRef { timestamp_ns: Some(1), line, metadata };
         let Ok(accepted) = check.judge(&stream, entry) else { panic!("it is refused") };

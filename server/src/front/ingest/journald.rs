@@ -255,7 +255,7 @@ impl Tries {
 }
 
 /// Whether a refusal with this status may be gone when the same is sent again.
-fn may_pass(status: StatusCode) -> bool {
+pub(super) fn may_pass(status: StatusCode) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
 }
 
@@ -321,7 +321,7 @@ fn mapping(config: &Config, limits: &Limits) -> Mapping {
 }
 
 /// A batch has to fit into the bursts that the limits on rates allow, or it never gets in.
-fn batch_bytes(limits: &Limits) -> u64 {
+pub(super) fn batch_bytes(limits: &Limits) -> u64 {
     let mut bytes = BATCH_BYTES;
     if limits.ingestion_rate_mb > 0.0 {
         bytes = bytes.min((limits.ingestion_burst_size_mb * (1 << 20) as f64 / 2.0) as u64);

@@ -6,6 +6,7 @@ mod batches;
 mod elastic_bulk;
 pub(super) mod elastic_pages;
 mod entries;
+mod import;
 mod journald;
 pub(super) mod lines;
 pub(super) mod otlp;

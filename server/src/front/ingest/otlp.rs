@@ -26,7 +26,7 @@ use logsvc_proto::push::{EntryRef, LabelSource};
 use logsvc_runtime::{Reservation, Runtime};
 
 use super::Ingest;
-use super::batches::{BadEntry, EntryCursor, Ingested, PushKind, PushedStream};
+use super::batches::{Ages, BadEntry, EntryCursor, Ingested, PushKind, PushedStream};
 use super::outcome::{PartlyRefused, PushOutcome};
 use super::push::{PushBuffers, user_agent};
 use super::push_memory::{PushMemory, trimmed};
@@ -105,7 +105,7 @@ impl<R: Runtime> Ingest<R> {
         let kind = PushKind {
             entries: logs.record_count(),
             bytes: logs.text_len_bytes(),
-            is_backfill: false,
+            ages: Ages::Recent,
             sender,
             format: PushFormat::Otlp,
         };

@@ -16,7 +16,7 @@ use logsvc_proto::push::{EntryList, Push, StreamRef};
 use logsvc_runtime::{Reservation, Runtime};
 
 use super::Ingest;
-use super::batches::{Ingested, PushKind};
+use super::batches::{Ages, Ingested, PushKind};
 use super::outcome::PushOutcome;
 use super::push_memory::{PushMemory, trimmed};
 use super::stream_cache::CachedStream;
@@ -177,14 +177,9 @@ impl<R: Runtime> Ingest<R> {
             streams.push((stream, resolved));
         }
         let bytes = totals.line_bytes + totals.metadata_bytes;
-        let is_backfill = backfill_shard.is_some();
-        let kind = PushKind {
-            entries: totals.entries,
-            bytes,
-            is_backfill,
-            sender,
-            format: PushFormat::Loki,
-        };
+        let ages = if backfill_shard.is_some() { Ages::Old } else { Ages::Recent };
+        let kind =
+            PushKind { entries: totals.entries, bytes, ages, sender, format: PushFormat::Loki };
         let ingested = self.ingest(tenant, &limits, streams, kind).await;
         Ok((ingested, memory.into_reservation()))
     }

@@ -19,7 +19,7 @@ use logsvc_runtime::Runtime;
 use logsvc_shards::messages::TooFarBehind;
 
 use super::Ingest;
-use super::batches::{BadEntry, EntryCursor, Ingested, PushKind, PushedStream};
+use super::batches::{Ages, BadEntry, EntryCursor, Ingested, PushKind, PushedStream};
 use super::outcome::Gathered;
 use super::push_memory::PushMemory;
 use super::refusals::{Pieces, Refusal};
@@ -151,6 +151,33 @@ impl<R: Runtime> Ingest<R> {
         format: PushFormat,
         records: &Records,
     ) -> Result<Fates, ApiError> {
+        self.take_records_of(tenant, sender, format, records, Ages::Recent).await
+    }
+
+    /// [`Ingest::take_records`] for the entries of another store: they may be of any age and in any
+    /// order, and have the labels that only the server gives.
+    ///
+    /// # Errors
+    /// See the module.
+    pub(crate) async fn take_old_records(
+        &self,
+        tenant: &TenantId,
+        sender: Sender<'_>,
+        format: PushFormat,
+        records: &Records,
+    ) -> Result<Fates, ApiError> {
+        self.noted(Some(tenant), sender, self.check_running())?;
+        self.take_records_of(tenant, sender, format, records, Ages::Any).await
+    }
+
+    async fn take_records_of(
+        &self,
+        tenant: &TenantId,
+        sender: Sender<'_>,
+        format: PushFormat,
+        records: &Records,
+        ages: Ages,
+    ) -> Result<Fates, ApiError> {
         let fates = vec![Fate::Stored; records.len()];
         if records.is_empty() {
             return Ok(Fates(fates));
@@ -159,8 +186,8 @@ impl<R: Runtime> Ingest<R> {
         let _reserved = self.noted(Some(tenant), sender, reserved)?;
         let limits = self.core.limits(tenant);
         let fates = RefCell::new(Open { fates, texts_bytes: 0 });
-        let groups = self.group(tenant, sender, records, &fates);
-        let mut kind = PushKind { entries: 0, bytes: 0, is_backfill: false, sender, format };
+        let groups = self.group(tenant, sender, records, ages, &fates);
+        let mut kind = PushKind { entries: 0, bytes: 0, ages, sender, format };
         for &place in groups.iter().flat_map(|group| &group.places) {
             kind.entries += 1;
             kind.bytes += records.entry_len_bytes(place);
@@ -218,6 +245,7 @@ impl<R: Runtime> Ingest<R> {
         tenant: &TenantId,
         sender: Sender<'_>,
         records: &Records,
+        ages: Ages,
         fates: &RefCell<Open>,
     ) -> Vec<Group> {
         let limits = self.core.limits(tenant);
@@ -235,9 +263,10 @@ impl<R: Runtime> Ingest<R> {
                 group.note(place, fates);
                 continue;
             }
-            let resolved = self
-                .resolve(tenant, &limits, &labels)
-                .and_then(|stream| refuse_reserved(&stream.labels).map(|()| stream));
+            let resolved = self.resolve(tenant, &limits, &labels).and_then(|stream| match ages {
+                Ages::Any => Ok(stream),
+                Ages::Recent | Ages::Old => refuse_reserved(&stream.labels).map(|()| stream),
+            });
             match resolved {
                 Ok(stream) => {
                     let group = *by_id.entry(stream.id).or_insert_with(|| {

@@ -64,6 +64,18 @@ impl AnswerBody {
         };
         Ok(AnswerBody { body, reservation })
     }
+
+    /// A body for which more than enough is reserved.
+    #[cfg(feature = "parquet")]
+    pub(super) fn held(body: Vec<u8>, mut reservation: Reservation) -> AnswerBody {
+        reservation.shrink_to(body.capacity() as u64);
+        AnswerBody { body, reservation: Some(reservation) }
+    }
+
+    /// The body.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.body
+    }
 }
 
 /// A response with a body that several answers may share.

@@ -102,7 +102,7 @@ impl<R: Runtime> Querier<R> {
     }
 
     /// Parses a query that is to be run.
-    async fn parse_query(&self, text: &str) -> Result<Parsed<Arc<Expr>>, ApiError> {
+    pub(super) async fn parse_query(&self, text: &str) -> Result<Parsed<Arc<Expr>>, ApiError> {
         self.parse(text, |text| executable(text).map(Arc::new)).await
     }
 

@@ -7,6 +7,7 @@ pub(super) mod encode;
 pub(super) mod endpoints;
 pub(super) mod errors;
 pub(super) mod execute;
+mod export;
 mod format_query;
 pub(super) mod leaves;
 pub(super) mod limits;

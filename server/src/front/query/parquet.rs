@@ -11,7 +11,7 @@
 #[cfg(feature = "parquet")]
 mod file;
 #[cfg(feature = "parquet")]
-mod schema;
+pub(super) mod schema;
 #[cfg(feature = "parquet")]
 mod sink;
 #[cfg(all(test, feature = "parquet"))]

@@ -221,6 +221,7 @@ fn what_is_not_for_several_tenants_is_refused() {
         ("POST", "/api/prom/push"),
         ("POST", "/otlp/v1/logs"),
         ("POST", "/upload"),
+        ("POST", "/loki/api/v1/import"),
         ("GET", "/loki/api/v1/tail?query={app=%22web%22}"),
         ("GET", "/api/prom/tail?query={app=%22web%22}"),
         ("GET", "/loki/api/v1/index/shards?query={app=%22web%22}&targetBytesPerShard=1KB"),

@@ -12,7 +12,8 @@ const SELECTOR: &str = r#"{markerlabel="marker-app"}"#;
 type Read = (&'static str, &'static [(&'static str, &'static str)], &'static str);
 
 /// Everything that reads data.
-const READS: [Read; 24] = [
+const READS: [Read; 25] = [
+    ("/loki/api/v1/export", &[("query", SELECTOR)], "marker-line"),
     ("/loki/api/v1/query_range", &[("query", SELECTOR)], "marker-line"),
     (
         "/loki/api/v1/query",
@@ -44,9 +45,10 @@ const READS: [Read; 24] = [
 ];
 
 /// Paths of the API reference that read no tenant's data.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 15] = [
     // Backups are of the node, not of tenants: they tell names and sizes.
     "/loki/api/v1/backup",
+    "/loki/api/v1/import",
     "/loki/api/v1/lines",
     "/loki/api/v1/push",
     "/api/prom/push",

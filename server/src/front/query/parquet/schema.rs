@@ -84,7 +84,7 @@ impl Row for ResultPoint {
 
 /// The bytes with one replacement character for each that is not UTF-8, as in JSON
 /// answers: the column is declared as text, and readers may insist on that.
-fn utf8(line: Box<[u8]>) -> Vec<u8> {
+pub(in crate::front::query) fn utf8(line: Box<[u8]>) -> Vec<u8> {
     if std::str::from_utf8(&line).is_ok() {
         return line.into_vec();
     }
@@ -97,31 +97,47 @@ fn utf8(line: Box<[u8]>) -> Vec<u8> {
 }
 
 /// Columns by their place in the schema.
-pub(super) const TIMESTAMP: &[&str] = &["timestamp"];
+pub(in crate::front::query) const TIMESTAMP: &[&str] = &["timestamp"];
 pub(super) const LABEL_NAME: &[&str] = &["labels", "key_value", "key"];
 pub(super) const LABEL_VALUE: &[&str] = &["labels", "key_value", "value"];
 
 /// The schema of files with rows of this type.
 pub(super) fn message<T: Row>() -> Result<TypePtr, ParquetError> {
-    let unit = T::time_unit();
+    let columns = [timestamp_column(T::time_unit())?, map_column("labels")?, T::value_column()?];
+    let message = Type::group_type_builder(T::MESSAGE);
+    Ok(Arc::new(message.with_fields(columns.into_iter().map(Arc::new).collect()).build()?))
+}
+
+/// The schema of an export: labels of each category have a column of their own.
+pub(in crate::front::query) fn entries() -> Result<TypePtr, ParquetError> {
+    let maps = ["labels", "metadata", "parsed"].map(map_column);
+    let first = timestamp_column(TimeUnit::NANOS);
+    let columns = [first].into_iter().chain(maps).chain([text_column("line")]);
+    let columns: Result<Vec<_>, ParquetError> =
+        columns.map(|column| column.map(Arc::new)).collect();
+    let message = Type::group_type_builder("Entry");
+    Ok(Arc::new(message.with_fields(columns?).build()?))
+}
+
+fn timestamp_column(unit: TimeUnit) -> Result<Type, ParquetError> {
     let is_adjusted_to_u_t_c = true;
-    let timestamp = Type::primitive_type_builder("timestamp", Physical::INT64)
+    Type::primitive_type_builder("timestamp", Physical::INT64)
         .with_logical_type(Some(LogicalType::timestamp(is_adjusted_to_u_t_c, unit)))
         .with_repetition(Repetition::REQUIRED)
-        .build()?;
+        .build()
+}
+
+fn map_column(name: &str) -> Result<Type, ParquetError> {
     let pair = Type::group_type_builder("key_value")
         .with_repetition(Repetition::REPEATED)
         .with_fields(vec![Arc::new(text_column("key")?), Arc::new(text_column("value")?)])
         .build()?;
-    let labels = Type::group_type_builder("labels")
+    Type::group_type_builder(name)
         .with_logical_type(Some(LogicalType::Map))
         .with_converted_type(ConvertedType::MAP)
         .with_repetition(Repetition::REQUIRED)
         .with_fields(vec![Arc::new(pair)])
-        .build()?;
-    let columns = [timestamp, labels, T::value_column()?];
-    let message = Type::group_type_builder(T::MESSAGE);
-    Ok(Arc::new(message.with_fields(columns.into_iter().map(Arc::new).collect()).build()?))
+        .build()
 }
 
 fn text_column(name: &str) -> Result<Type, ParquetError> {
