@@ -15,7 +15,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use crate::config::table::SETTINGS;
 use crate::config::{Config, GivenFlag, IgnoredKey, flag_alias, flag_reason};
 use crate::probe;
-use crate::transfer::{Destination, ExportOptions, ImportOptions, Login};
+use crate::transfer::{Destination, ExportFormat, ExportOptions, ImportOptions, Login};
 use crate::version;
 
 /// The parsed command line.
@@ -107,6 +107,9 @@ const QUERY: &str = "query";
 const START: &str = "start";
 const END: &str = "end";
 const OUTPUT: &str = "output";
+const FORMAT: &str = "format";
+const NDJSON: &str = "ndjson";
+const PARQUET: &str = "parquet";
 const FILES: &str = "files";
 const FROM: &str = "from";
 const PATH: &str = "path";
@@ -392,6 +395,10 @@ fn export_options(matches: &mut ArgMatches) -> Option<ExportOptions> {
         query: matches.remove_one(QUERY)?,
         start: matches.remove_one(START)?,
         end: matches.remove_one(END)?,
+        format: match matches.remove_one::<String>(FORMAT)?.as_str() {
+            PARQUET => ExportFormat::Parquet,
+            _ => ExportFormat::Lines,
+        },
         output: matches.remove_one(OUTPUT)?,
     })
 }
@@ -401,7 +408,7 @@ fn export_command() -> Command {
         Arg::new(name).long(name).value_name(value).required(true)
     };
     Command::new(EXPORT)
-        .about("Write all entries of a log query into a file, one line of JSON each")
+        .about("Write all entries of a log query into a file of JSON lines, or into Parquet files")
         .after_help(
             "The same command goes on where it ended: its place is in OUTPUT.state until the file \
              is complete. Exits with 0 if it is, and with 2 if not.",
@@ -410,6 +417,14 @@ fn export_command() -> Command {
         .arg(flag(QUERY, "QUERY").help("The log query, for example {app=\"shop\"}"))
         .arg(flag(START, "TIME").help("From this time on: RFC 3339, or seconds or ns since 1970"))
         .arg(flag(END, "TIME").help("Up to this time, which is not in it"))
+        .arg(
+            Arg::new(FORMAT)
+                .long(FORMAT)
+                .value_name("FORMAT")
+                .value_parser([NDJSON, PARQUET])
+                .default_value(NDJSON)
+                .help("The form of the file; Parquet comes in parts: x.0001.parquet and so on"),
+        )
         .arg(
             flag(OUTPUT, "FILE")
                 .value_parser(clap::value_parser!(PathBuf))
@@ -424,7 +439,8 @@ fn import_command() -> Command {
         .num_args(1..)
         .value_parser(clap::value_parser!(PathBuf))
         .help(
-            "Files that an export has written, also as .gz and .zst; - stands for standard input",
+            "Files that an export has written, lines also as .gz and .zst; - stands for standard \
+             input",
         );
     Command::new(IMPORT)
         .about("Send the entries of files to a running server, whatever their age")
@@ -577,6 +593,7 @@ mod tests {
             query: "{}".to_owned(),
             start: "-1".to_owned(),
             end: "2".to_owned(),
+            format: ExportFormat::Lines,
             output: PathBuf::from("-"),
         };
         let line = "export --query={} --start=-1 -end 2 --output=- --token-file t";
@@ -598,6 +615,7 @@ mod tests {
             "export --query {} --start 1 --end 2 --output x y",
             "export --query {} --start 1 --end 2 --output x --user u",
             "export --query {} --start 1 --end 2 --output x --password-file f",
+            "export --query {} --start 1 --end 2 --output x --format csv",
             "import",
             "import x --user u --password-file f --token-file t",
             "health x",

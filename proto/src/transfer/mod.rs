@@ -94,6 +94,9 @@ impl From<JsonError> for TransferError {
     }
 }
 
+/// The name of the cursor in the metadata of a Parquet file that is a part of an export.
+pub const PARQUET_CURSOR_KEY: &str = "logsvc.cursor";
+
 /// The labels of an entry by their category; names ascend.
 #[derive(Clone, Debug)]
 pub struct EntryLabels<L, M, P> {

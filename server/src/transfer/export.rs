@@ -1,4 +1,4 @@
-//! `logsvc export`: lines of JSON from a server into a file.
+//! `logsvc export`: lines of JSON from a server into a file; see `parts` for Parquet.
 //!
 //! Guarantees: the place is kept after each page, once its entries are on stable storage. A
 //! connection that ends too early is made again there; so is the export by the next run of the
@@ -16,13 +16,22 @@ use logsvc_proto::transfer::{LineBuffer, TransferLine, read_line, write_control}
 use super::state::{Place, beside};
 use super::wire::{Answer, Server, refused};
 use super::{Destination, STANDARD_STREAM, Tries, named, tell};
-use crate::ask::escaped;
+use crate::ask::{escaped, invalid};
 
 /// Progress is told after so many entries.
 const TELL_ENTRIES: u64 = 500_000;
 
 /// How entries begin; other lines tell where the export is.
 const ENTRY_START: &[u8] = b"{\"timestamp\":";
+
+/// The form of the files of an export.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ExportFormat {
+    /// Lines of JSON.
+    Lines,
+    /// Parquet, in parts.
+    Parquet,
+}
 
 /// What to export, and to where.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,8 +44,29 @@ pub(crate) struct ExportOptions {
     pub(crate) start: String,
     /// The end, which is not in it.
     pub(crate) end: String,
+    /// The form of the file.
+    pub(crate) format: ExportFormat,
     /// The file, or `-`.
     pub(crate) output: PathBuf,
+}
+
+impl ExportOptions {
+    /// What the place of this export belongs to.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let mut arguments = self.from.words();
+        arguments.extend([&self.query, &self.start, &self.end].map(String::clone));
+        arguments
+    }
+}
+
+/// The address that is asked for.
+pub(super) fn target(options: &ExportOptions) -> String {
+    format!(
+        "/loki/api/v1/export?query={}&start={}&end={}",
+        escaped(&options.query),
+        escaped(&options.start),
+        escaped(&options.end)
+    )
 }
 
 /// Where lines go.
@@ -117,11 +147,19 @@ enum Ended {
 
 /// See the module.
 pub(super) fn run(options: &ExportOptions) -> io::Result<ExitCode> {
-    let ExportOptions { from, query, start, end, output } = options;
+    let ExportOptions { from, output, format, .. } = options;
+    let is_standard = output.as_os_str() == STANDARD_STREAM;
+    if *format == ExportFormat::Parquet {
+        if is_standard {
+            return Err(invalid(
+                "files of Parquet come in parts: --output needs a name".to_owned(),
+            ));
+        }
+        return in_parts(options);
+    }
     let server = from.server()?;
-    let mut arguments = from.words();
-    arguments.extend([query, start, end].map(String::clone));
-    let (mut out, mut place) = if output.as_os_str() == STANDARD_STREAM {
+    let arguments = options.arguments();
+    let (mut out, mut place) = if is_standard {
         (Output::Standard(BufWriter::new(io::stdout())), Place::new(arguments))
     } else {
         let state = beside(output, ".state");
@@ -140,12 +178,7 @@ pub(super) fn run(options: &ExportOptions) -> io::Result<ExitCode> {
             }
         }
     };
-    let target = format!(
-        "/loki/api/v1/export?query={}&start={}&end={}&cursors=true",
-        escaped(query),
-        escaped(start),
-        escaped(end)
-    );
+    let target = format!("{}&cursors=true", target(options));
     let mut tries = Tries::default();
     loop {
         let before = place.entries;
@@ -177,14 +210,33 @@ pub(super) fn run(options: &ExportOptions) -> io::Result<ExitCode> {
     if let Output::File { state, .. } = &out {
         Place::remove(state)?;
     }
-    tell(&format!("exported {} entries with {} bytes", place.entries, place.bytes));
+    exported(&place);
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(feature = "parquet")]
+fn in_parts(options: &ExportOptions) -> io::Result<ExitCode> {
+    super::parts::run(options).map(|()| ExitCode::SUCCESS)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn in_parts(_: &ExportOptions) -> io::Result<ExitCode> {
+    Err(invalid("support for Parquet is not in this build".to_owned()))
+}
+
+/// Tells the sums of an export that is whole.
+pub(super) fn exported(place: &Place) {
+    tell(&format!("exported {} entries with {} bytes", place.entries, place.bytes));
 }
 
 type Refused = (Option<std::time::Duration>, io::Error);
 
 /// Asks for the export behind a place. The inner error may pass.
-fn ask(server: &Server, target: &str, place: &Place) -> io::Result<Result<Answer, Refused>> {
+pub(super) fn ask(
+    server: &Server,
+    target: &str,
+    place: &Place,
+) -> io::Result<Result<Answer, Refused>> {
     let cursor = place.cursor.as_ref().map(|cursor| format!("&cursor={}", escaped(cursor)));
     let target = format!("{target}{}", cursor.unwrap_or_default());
     let mut answer = match server.ask("GET", &target, b"") {

@@ -1,4 +1,4 @@
-//! `logsvc import`: lines of JSON from files into a server.
+//! `logsvc import`: lines of JSON, and rows of Parquet files, into a server.
 //!
 //! Guarantees: lines go in batches, and the place of a file is kept after each batch that the server
 //! has stored. What the server cannot take now is sent again, after a pause; entries that it has
@@ -15,6 +15,8 @@ use logsvc_proto::body::{Compression, Flow};
 use logsvc_proto::transfer::LineBuffer;
 use serde::Deserialize;
 
+#[cfg(feature = "parquet")]
+use super::rows;
 use super::state::{Place, beside};
 use super::wire::{Server, refused};
 use super::{Destination, STANDARD_STREAM, Tries, named, opened, tell};
@@ -142,13 +144,36 @@ fn compression_of(path: &Path) -> Compression {
 
 impl Import<'_> {
     fn send_file(&mut self, file: File, path: &Path) -> io::Result<()> {
-        let mut file = BufReader::with_capacity(READ_BYTES, file);
-        let compression = compression_of(path);
-        self.send_all(&mut file, compression).map_err(|error| named(path, &error))?;
+        let sent = self.send_rows(file).and_then(|file| {
+            let Some(file) = file else { return Ok(()) };
+            let mut file = BufReader::with_capacity(READ_BYTES, file);
+            self.send_all(&mut file, compression_of(path))
+        });
+        sent.map_err(|error| named(path, &error))?;
         match &self.state {
             Some(state) if self.place.lines > 0 => Place::remove(state),
             _ => Ok(()),
         }
+    }
+
+    /// Sends the rows of a file of Parquet that were not sent yet. Gives any other file back.
+    #[cfg(feature = "parquet")]
+    fn send_rows(&mut self, file: File) -> io::Result<Option<File>> {
+        if !rows::is_parquet(&file) {
+            return Ok(Some(file));
+        }
+        let mut batch = Batch::default();
+        rows::read(file, self.place.lines + 1, |number, line| {
+            batch.add(number, line);
+            if batch.is_full() { self.send(&mut batch) } else { Ok(()) }
+        })?;
+        self.send(&mut batch)?;
+        Ok(None)
+    }
+
+    #[cfg(not(feature = "parquet"))]
+    fn send_rows(&mut self, file: File) -> io::Result<Option<File>> {
+        Ok(Some(file))
     }
 
     /// Sends all lines that were not sent yet.

@@ -9,6 +9,10 @@
 
 mod export;
 mod import;
+#[cfg(feature = "parquet")]
+mod parts;
+#[cfg(feature = "parquet")]
+mod rows;
 mod state;
 mod wire;
 
@@ -21,7 +25,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-pub(crate) use export::ExportOptions;
+pub(crate) use export::{ExportFormat, ExportOptions};
 pub(crate) use import::ImportOptions;
 use wire::Server;
 

@@ -22,7 +22,7 @@ pub(super) struct Place {
     pub(super) cursor: Option<String>,
     /// Bytes of the file of an export that are good.
     pub(super) bytes: u64,
-    /// Lines of the file of an import that need not be sent again.
+    /// Lines of the file of an import that need not be sent again; files of an export in parts.
     pub(super) lines: u64,
     /// Entries that were written or taken.
     pub(super) entries: u64,
@@ -96,7 +96,7 @@ impl Place {
 
 /// Makes the names in the folder of a file last.
 #[expect(clippy::disallowed_methods, reason = "a command has no core that it could block")]
-fn sync_folder(path: &Path) -> io::Result<()> {
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

@@ -273,6 +273,100 @@ fn a_parquet_file_has_what_the_lines_have() {
     assert!(export(&mut client, selector, &params).expect(400).contains("ndjson"));
 }
 
+#[cfg(feature = "parquet")]
+#[test]
+fn parts_of_an_export_meet_without_a_gap() {
+    use bytes::Bytes;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+
+    let folder = DataDir::new();
+    let server = filled(&folder);
+    let mut client = server.client();
+    let lines = exported(&mut client, ALL, &[]);
+    let (mut rows, mut parts, mut cursor) = (Vec::new(), 0, String::new());
+    loop {
+        let params = [("format", "parquet"), ("part_entries", "3000"), ("cursor", &*cursor)];
+        let reply = export(&mut client, ALL, &params);
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        let reader = SerializedFileReader::new(Bytes::from(reply.body)).expect("a file");
+        let part = reader.get_row_iter(None).expect("rows");
+        rows.extend(part.map(|row| line_of(&row.expect("a row"))));
+        parts += 1;
+        let pairs = reader.metadata().file_metadata().key_value_metadata();
+        let rest = pairs.into_iter().flatten().find(|pair| pair.key == "logsvc.cursor");
+        match rest.and_then(|pair| pair.value.clone()) {
+            Some(rest) => cursor = rest,
+            None => break,
+        }
+    }
+    assert!(parts >= 3, "{parts}");
+    assert_eq!(rows.len(), lines.len());
+    for (row, line) in rows.iter().zip(&lines) {
+        assert_eq!(*row, serde_json::from_str::<Value>(line).expect("JSON"));
+    }
+    for (more, part) in [
+        ([("format", "ndjson"), ("part_entries", "5")], "is for format=parquet"),
+        ([("format", "parquet"), ("part_entries", "0")], "is no number above 0"),
+    ] {
+        assert!(export(&mut client, ALL, &more).expect(400).contains(part));
+    }
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_files_come_to_another_server() {
+    let folders = [DataDir::new(), DataDir::new(), DataDir::new()];
+    let server = filled(&folders[0]);
+    let lines = exported(&mut server.client(), ALL, &[]);
+    let output = folders[2].path().join("all.parquet");
+    let from = format!("http://{}", server.address());
+    let export = [
+        &["export", "--format", "parquet", "--address", &from, "--query", ALL, "--start", START][..],
+        &["--end", END, "--output", text(&output)],
+    ];
+    let export = export.concat();
+    let (code, said) = logsvc(&export);
+    assert!(code == 0 && said.contains(&format!("exported {} entries", lines.len())), "{said}");
+    let part = folders[2].path().join("all.0001.parquet");
+    let names = std::fs::read_dir(folders[2].path()).expect("a folder");
+    let names: Vec<_> = names.map(|item| item.expect("an item").path()).collect();
+    assert_eq!(names, [part.clone()], "one part, and no place");
+    let (code, said) = logsvc(&export);
+    assert!(code == 2 && said.contains("exists"), "nothing is overwritten: {code}: {said}");
+    let (code, said) = logsvc(&[&export[..export.len() - 1], &["-"]].concat());
+    assert!(code == 2 && said.contains("--output needs a name"), "{code}: {said}");
+
+    let fresh = Server::start(folders[1].path(), &["--cores", "1"]);
+    let to = format!("http://{}", fresh.address());
+    for _ in 0..2 {
+        let (code, said) = logsvc(&["import", "--address", &to, text(&part)]);
+        let told = format!("{} entries taken, 0 lines refused", lines.len());
+        assert!(code == 0 && said.contains(&told), "{code}: {said}");
+        assert!(exported(&mut fresh.client(), ALL, &[]) == lines, "the same entries");
+    }
+    // A file that is cut off, one with other columns, and one that only begins like Parquet.
+    let whole = std::fs::read(&part).expect("a file");
+    let metrics = server.client().request(
+        "GET",
+        &query::target(
+            "/loki/api/v1/query_range",
+            &[("query", "sum(count_over_time({app=\"many\"}[1m]))")],
+        ),
+        &[("Accept", "application/vnd.apache.parquet")],
+        None,
+    );
+    for (bytes, told) in [
+        (&whole[..whole.len() / 2], "bad.parquet"),
+        (&metrics.body[..], "has no column line"),
+        (&b"PAR1 and something else"[..], "bad.parquet"),
+    ] {
+        let bad = folders[2].path().join("bad.parquet");
+        std::fs::write(&bad, bytes).expect("a file");
+        let (code, said) = logsvc(&["import", "--address", &to, text(&bad)]);
+        assert!(code == 2 && said.contains(told), "{code}: {said}");
+    }
+}
+
 /// A proxy that passes so many bytes of its first connection's answer, and then nothing.
 struct Stall {
     address: String,

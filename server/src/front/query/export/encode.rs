@@ -90,8 +90,9 @@ impl Form {
         }
     }
 
-    /// The bytes behind the last page.
-    pub(super) fn end(&mut self, entries: u64) -> Result<Vec<u8>, ApiError> {
+    /// The bytes behind the last page. `rest` is the cursor of what is left out.
+    #[cfg_attr(not(feature = "parquet"), expect(unused_variables, reason = "lines have no parts"))]
+    pub(super) fn end(&mut self, entries: u64, rest: Option<String>) -> Result<Vec<u8>, ApiError> {
         match self {
             Form::Lines { .. } => {
                 let mut line = Vec::new();
@@ -99,7 +100,7 @@ impl Form {
                 Ok(line)
             }
             #[cfg(feature = "parquet")]
-            Form::File(file) => file.end(),
+            Form::File(file) => file.end(rest),
         }
     }
 }

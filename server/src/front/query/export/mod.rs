@@ -74,6 +74,7 @@ impl<R: Runtime> Querier<R> {
         let scope = CursorScope { tenants, query: &query, direction: Direction::Forward };
         let after = params.get_non_empty("cursor").map(|text| scope.parse(text)).transpose()?;
         let form = Form::new(format, says_cursors)?;
+        let part_entries = part_entries(&params, &form)?;
         let response = form.response();
         let querier = self.me.upgrade().ok_or_else(stopping)?;
         let (start_ns, end_ns) = (range.start_ns, range.end_ns);
@@ -85,6 +86,7 @@ impl<R: Runtime> Querier<R> {
         let mut export = Export {
             pages: Pages::new(querier, tenants, limits, expr, query, (start_ns, end_ns), after),
             form,
+            part_entries,
             entries: 0,
             current: None,
             sent_bytes: 0,
@@ -112,6 +114,18 @@ fn flag(params: &Params, name: &str) -> Result<bool, ApiError> {
     }
 }
 
+/// How many entries a part of the export has, if it is one.
+fn part_entries(params: &Params, form: &Form) -> Result<Option<u64>, ApiError> {
+    let Some(text) = params.get_non_empty("part_entries") else { return Ok(None) };
+    if form.has_lines() {
+        return Err(ApiError::bad_request("part_entries is for format=parquet"));
+    }
+    match text.parse() {
+        Ok(count) if count > 0 => Ok(Some(count)),
+        _ => Err(ApiError::bad_request(format!("part_entries {text:?} is no number above 0"))),
+    }
+}
+
 /// The node goes down.
 fn stopping() -> ApiError {
     ApiError::unavailable("the server stops")
@@ -129,6 +143,8 @@ enum Next {
 struct Export<R: Runtime> {
     pages: Pages<R>,
     form: Form,
+    /// After so many entries the rest is left to another request.
+    part_entries: Option<u64>,
     entries: u64,
     current: Option<AnswerBody>,
     sent_bytes: usize,
@@ -147,7 +163,8 @@ impl<R: Runtime> Export<R> {
             }
             None => {
                 self.next = Next::Nothing;
-                AnswerBody::new(self.form.end(self.entries)?, budget)?
+                let rest = self.pages.cursor().filter(|_| !self.pages.is_over());
+                AnswerBody::new(self.form.end(self.entries, rest)?, budget)?
             }
         };
         (self.current, self.sent_bytes) = (Some(body), 0);
@@ -167,7 +184,8 @@ impl<R: Runtime> Export<R> {
     }
 
     async fn fill(&mut self) -> Result<(), ApiError> {
-        let page = self.pages.next().await?;
+        let is_full = self.part_entries.is_some_and(|most| self.entries >= most);
+        let page = if is_full { None } else { self.pages.next().await? };
         self.take(page).await
     }
 }

@@ -98,6 +98,11 @@ impl<R: Runtime> Pages<R> {
         self.after.map(|place| scope.print(&place))
     }
 
+    /// Whether everything was visited.
+    pub(super) fn is_over(&self) -> bool {
+        self.start_ns >= self.end_ns
+    }
+
     /// The next page; none after the last. A page without entries is there to tell its cursor.
     pub(super) async fn next(&mut self) -> Result<Option<Page>, ApiError> {
         let runtime = self.querier.core.runtime.clone();

@@ -3,6 +3,8 @@
 //! The columns are `timestamp` (ns), the maps `labels`, `metadata` and `parsed`, and `line`, whose
 //! bytes that are no UTF-8 are replaced, as in the files of queries.
 //!
+//! A file that ends before the export does has the cursor of the rest in its metadata.
+//!
 //! Guarantees: each page is a group of rows, so that neither the server nor a reader holds more than
 //! a page. Only the directory of the groups grows with the file, by some KB a page; it counts
 //! against the memory for queries. Failure: there is no memory. A file that is cut off has no
@@ -14,10 +16,12 @@ use std::sync::Arc;
 use logsvc_logql::engine::{EntryCategories, QueryResult, ResultEntry};
 use logsvc_proto::Labels;
 use logsvc_proto::error::ApiError;
+use logsvc_proto::transfer::PARQUET_CURSOR_KEY;
 use logsvc_runtime::{Reservation, Runtime};
 use parquet::basic::{Compression, Encoding};
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::ColumnPath;
@@ -100,9 +104,12 @@ impl File {
         Ok(AnswerBody::held(bytes, room))
     }
 
-    /// The end of the file.
-    pub(super) fn end(&mut self) -> Result<Vec<u8>, ApiError> {
-        let writer = self.writer.take().ok_or_else(super::stopping)?;
+    /// The end of the file, with the cursor of what is left out.
+    pub(super) fn end(&mut self, rest: Option<String>) -> Result<Vec<u8>, ApiError> {
+        let mut writer = self.writer.take().ok_or_else(super::stopping)?;
+        if let Some(cursor) = rest {
+            writer.append_key_value_metadata(KeyValue::new(PARQUET_CURSOR_KEY.to_owned(), cursor));
+        }
         writer.into_inner().map(|unsent| unsent.0).map_err(failed)
     }
 }
