@@ -19,7 +19,7 @@ const IMPORT: &str = "/loki/api/v1/import";
 const OLD_NS: i64 = 1_433_116_800_000_000_000;
 
 /// More than a page has, and than a query of default settings may ask for.
-const MANY: usize = 12_000;
+const MANY: usize = 6_000;
 
 const START: &str = "1400000000";
 const END: &str = "4000000000";
@@ -285,7 +285,7 @@ fn parts_of_an_export_meet_without_a_gap() {
     let lines = exported(&mut client, ALL, &[]);
     let (mut rows, mut parts, mut cursor) = (Vec::new(), 0, String::new());
     loop {
-        let params = [("format", "parquet"), ("part_entries", "3000"), ("cursor", &*cursor)];
+        let params = [("format", "parquet"), ("part_entries", "2000"), ("cursor", &*cursor)];
         let reply = export(&mut client, ALL, &params);
         assert_eq!(reply.status, 200, "{}", reply.text());
         let reader = SerializedFileReader::new(Bytes::from(reply.body)).expect("a file");
