@@ -229,7 +229,7 @@ complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "inspect" -d 'Print wh
 complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "health" -d 'Ask a running server whether it is alive, for health checks'
 complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "backup" -d 'Have a running server make a backup, in the folder backups of its data folder'
 complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "restore" -d 'Make a data folder out of a backup, and verify it'
-complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "export" -d 'Write all entries of a log query into a file, one line of JSON each'
+complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "export" -d 'Write all entries of a log query into a file of JSON lines, or into Parquet files'
 complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "import" -d 'Send the entries of files to a running server, whatever their age'
 complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c logsvc -n "__fish_logsvc_using_subcommand check" -l data-dir -d 'The data folder of a server that is stopped [default: ./data]' -r -F
@@ -253,6 +253,8 @@ complete -c logsvc -n "__fish_logsvc_using_subcommand export" -l token-file -d '
 complete -c logsvc -n "__fish_logsvc_using_subcommand export" -l query -d 'The log query, for example {app="shop"}' -r
 complete -c logsvc -n "__fish_logsvc_using_subcommand export" -l start -d 'From this time on: RFC 3339, or seconds or ns since 1970' -r
 complete -c logsvc -n "__fish_logsvc_using_subcommand export" -l end -d 'Up to this time, which is not in it' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand export" -l format -d 'The form of the file; Parquet comes in parts: x.0001.parquet and so on' -r -f -a "ndjson\t''
+parquet\t''"
 complete -c logsvc -n "__fish_logsvc_using_subcommand export" -l output -d 'The file, which must not be there yet; - stands for standard output' -r -F
 complete -c logsvc -n "__fish_logsvc_using_subcommand export" -s h -l help -d 'Print help'
 complete -c logsvc -n "__fish_logsvc_using_subcommand import" -l address -d 'The running server; http:// alone, so on its own machine or through a proxy' -r
@@ -266,6 +268,6 @@ complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_
 complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "health" -d 'Ask a running server whether it is alive, for health checks'
 complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "backup" -d 'Have a running server make a backup, in the folder backups of its data folder'
 complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "restore" -d 'Make a data folder out of a backup, and verify it'
-complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "export" -d 'Write all entries of a log query into a file, one line of JSON each'
+complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "export" -d 'Write all entries of a log query into a file of JSON lines, or into Parquet files'
 complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "import" -d 'Send the entries of files to a running server, whatever their age'
 complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
