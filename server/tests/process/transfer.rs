@@ -330,7 +330,7 @@ fn parquet_files_come_to_another_server() {
     let part = folders[2].path().join("all.0001.parquet");
     let names = std::fs::read_dir(folders[2].path()).expect("a folder");
     let names: Vec<_> = names.map(|item| item.expect("an item").path()).collect();
-    assert_eq!(names, [part.clone()], "one part, and no place");
+    assert_eq!(names, std::slice::from_ref(&part), "one part, and no place");
     let (code, said) = logsvc(&export);
     assert!(code == 2 && said.contains("exists"), "nothing is overwritten: {code}: {said}");
     let (code, said) = logsvc(&[&export[..export.len() - 1], &["-"]].concat());

@@ -8,13 +8,12 @@
 //! come twice, and carry any address as that of their sender.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use ahash::RandomState;
 use futures_util::future::{Either, join, select};
 use logsvc_proto::syslog::datagram;
 use logsvc_runtime::{Bell, Datagrams, Runtime};
@@ -178,7 +177,7 @@ impl<R: Runtime> Port<R> {
         let core = &self.intake.core;
         let max_bytes = core.config().syslog.message_max_bytes;
         let mut pending = Pending::new(Rc::clone(&self.intake), Metric::SyslogUdpMessages);
-        let mut senders: HashMap<IpAddr, mapping::Times, RandomState> = HashMap::default();
+        let mut senders: BTreeMap<IpAddr, mapping::Times> = BTreeMap::new();
         let mut batch = Queue::default();
         let mut dropped = 0;
         loop {

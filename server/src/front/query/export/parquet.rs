@@ -177,13 +177,15 @@ fn categories(entry: &ResultEntry) -> Option<&EntryCategories> {
     entry.categories.as_deref()
 }
 
+/// Takes the name or the value of a label.
+type Half = for<'p> fn((&'p str, &'p str)) -> &'p str;
+
 /// Writes the two columns of a map.
 fn write_map<'l>(
     group: &mut SerializedRowGroupWriter<'_, Unsent>,
     rows: impl Iterator<Item = &'l Labels> + Clone,
 ) -> Result<(), ParquetError> {
-    let halves: [for<'p> fn((&'p str, &'p str)) -> &'p str; 2] =
-        [|(name, _)| name, |(_, value)| value];
+    let halves: [Half; 2] = [|(name, _)| name, |(_, value)| value];
     for half in halves {
         let (mut texts, mut definitions, mut repetitions) = (Vec::new(), Vec::new(), Vec::new());
         for labels in rows.clone() {
