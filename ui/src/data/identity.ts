@@ -1,0 +1,23 @@
+// Which line is which. The server stores an entry of the same stream, time, line and metadata once,
+// so these four name a line, also among those of one nanosecond.
+
+import { hash } from '../text/hash';
+import type { Labels, Line } from './types';
+
+const sorted = (l: Labels): string => JSON.stringify(Object.entries(l).sort(([a], [b]) => (a < b ? -1 : 1)));
+
+/** The name of a line in the address: its time, and a hash of the rest. */
+export const lineName = (l: Line): string => `${l.ts}.${hash(sorted(l.stream) + sorted(l.meta) + l.line)}`;
+
+/**
+ * The same for lines of tails, where labels and metadata are one map. New lines of a tail lack the
+ * level `unknown`, which queries show for them.
+ */
+export function mergedKey(ts: string, line: string, labels: Labels): string {
+  const { detected_level, ...rest } = labels;
+  return ts + sorted(detected_level === undefined || detected_level === 'unknown' ? rest : labels) + line;
+}
+
+export const sameMeta = (a: Labels, b: Labels): boolean => sorted(a) === sorted(b);
+export const sameLabels = sameMeta;
+export const lineTime = (name: string): string | null => name.match(/^(-?\d{1,19})\./)?.[1] ?? null;

@@ -1,0 +1,58 @@
+// The lines of the same stream before and after a line, whatever the query filters.
+
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Surroundings } from '../data/context';
+import { lineLevel, type Line } from '../data/types';
+import { isAbort } from '../http';
+import { Button } from '../parts/button';
+import { LineText } from '../parts/line-text';
+import { zone } from '../route';
+import { CUT } from '../text/pieces';
+import { wall } from '../time/zone';
+
+const N = 5;
+
+function Around({ l, here }: { l: Line; here?: boolean }): JSX.Element {
+  const w = wall(l.ts, zone.value);
+  return (
+    <li class={here ? 'here' : ''} {...(here ? { 'aria-current': true } : {})}>
+      <span class={`level-bar level-${lineLevel(l)}`} /><time class="row-time">{w.time}<span class="row-ms">.{w.ms}</span></time>
+      <span class="row-text"><LineText line={l.line} matches={[]} length={CUT / 4} /></span>
+    </li>
+  );
+}
+
+export function ContextView({ l, query }: { l: Line; query: string }): JSX.Element {
+  const [found, setFound] = useState<Surroundings | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  const [, redraw] = useState(0);
+  const abort = useRef(new AbortController());
+  useEffect(() => {
+    const gone = new AbortController();
+    abort.current = gone;
+    Surroundings.find(query, l, N, gone.signal).then(setFound, (e) => { if (!isAbort(e)) setError(e.message); });
+    return () => gone.abort();
+  }, [l]);
+  const more = (side: 'before' | 'after') => () => {
+    found?.extend(side, N * 2, abort.current.signal).then(() => redraw((n) => n + 1), (e) => { if (!isAbort(e)) setError(e.message); });
+  };
+  return (
+    <section class="context" aria-label="Surrounding lines" aria-busy={!found && !error}>
+      <h2 class="minor">Surrounding lines <span class="muted">of this stream, oldest first</span></h2>
+      {error && <p class="field-error" role="alert">{error}</p>}
+      {!found && !error && <ul class="context-lines skeleton">{Array.from({ length: 11 }, (_, i) => <li key={i}>&nbsp;</li>)}</ul>}
+      {found && (
+        <>
+          <Button kind="quiet" icon="up" disabled={!found.canBefore} label={found.canBefore ? 'More before' : 'Nothing before'} onClick={more('before')} />
+          <ul class="context-lines" tabIndex={0} aria-label="Lines">
+            {found.before.map((b) => <Around key={b.id} l={b} />)}
+            <Around l={l} here />
+            {found.after.map((a) => <Around key={a.id} l={a} />)}
+          </ul>
+          <Button kind="quiet" icon="chevron" disabled={!found.canAfter} label={found.canAfter ? 'More after' : 'Nothing after'} onClick={more('after')} />
+        </>
+      )}
+    </section>
+  );
+}
