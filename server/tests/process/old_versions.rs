@@ -1,15 +1,20 @@
 //! Data folders that released versions have written open in this one, and answer as they did.
 //!
-//! `fixtures/<version>` holds such a folder as a killed server left it: segments of several days,
-//! write-ahead logs with entries in no segment, a processed request for deletion, rule groups with
-//! their state. `answers.json` beside it has what that version answered. docs/release.md says how
-//! the folder of a new version is made.
+//! `fixtures/<version>/folder.json` holds such a folder as a killed server left it, each file in
+//! Base64 under its path: segments of several days, write-ahead logs with entries in no segment, a
+//! processed request for deletion, rule groups with their state. `answers.json` beside it has what
+//! that version answered. docs/release.md says how the fixture of a new version is made.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::support::{DataDir, Server, entry, query, stream};
@@ -139,17 +144,40 @@ fn fill(data: &Path) -> Map<String, Value> {
     answers
 }
 
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a folder");
-    for item in fs::read_dir(from).expect("a folder") {
-        let item = item.expect("an item");
-        let target = to.join(item.file_name());
-        if item.file_type().expect("a type").is_dir() {
-            copy(&item.path(), &target);
-        } else {
-            fs::copy(item.path(), target).expect("copied");
+/// The files below a folder by their path within it, in Base64.
+fn packed(folder: &Path) -> BTreeMap<String, String> {
+    let (mut files, mut folders) = (BTreeMap::new(), vec![folder.to_owned()]);
+    while let Some(next) = folders.pop() {
+        for item in fs::read_dir(next).expect("a folder") {
+            let path = item.expect("an item").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(folder).expect("it is below").to_str().expect("text");
+            files.insert(name.to_owned(), STANDARD.encode(fs::read(&path).expect("a file")));
         }
     }
+    files
+}
+
+/// Writes such files to a folder.
+fn unpack(files: &BTreeMap<String, String>, folder: &Path) {
+    for (name, text) in files {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().expect("it is below")).expect("a folder");
+        fs::write(path, STANDARD.decode(text).expect("Base64")).expect("written");
+    }
+}
+
+fn write_json(path: &Path, value: &impl Serialize) {
+    let text = serde_json::to_string_pretty(value).expect("JSON");
+    fs::write(path, text + "\n").expect("written");
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> T {
+    let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 #[test]
@@ -157,22 +185,21 @@ fn folders_of_released_versions_open_and_answer_as_they_did() {
     if let Ok(version) = std::env::var(MAKE) {
         let (data, target) = (DataDir::new(), fixtures().join(version));
         let answers = fill(data.path());
-        copy(data.path(), &target.join("data"));
-        let text = serde_json::to_string_pretty(&answers).expect("JSON");
-        fs::write(target.join("answers.json"), text + "\n").expect("written");
+        fs::create_dir_all(&target).expect("a folder");
+        write_json(&target.join("folder.json"), &packed(data.path()));
+        write_json(&target.join("answers.json"), &answers);
         return;
     }
     let mut versions = 0;
     for fixture in fs::read_dir(fixtures()).expect("the folder of the fixtures") {
         let fixture = fixture.expect("an item").path();
-        let text = fs::read_to_string(fixture.join("answers.json")).expect("the answers");
-        let expected: Map<String, Value> = serde_json::from_str(&text).expect("JSON");
+        let expected: Map<String, Value> = read_json(&fixture.join("answers.json"));
         let asked: Vec<&String> = expected.keys().collect();
         let mut questions = questions();
         questions.sort();
         assert_eq!(asked, questions.iter().collect::<Vec<_>>(), "{}", fixture.display());
         let data = DataDir::new();
-        copy(&fixture.join("data"), data.path());
+        unpack(&read_json(&fixture.join("folder.json")), data.path());
         // As it was left, after a start that has rewritten the logs, and with another number of cores.
         for cores in ["2", "2", "1", "3"] {
             let server = Server::start(data.path(), &[&FLAGS[..], &["--cores", cores]].concat());
