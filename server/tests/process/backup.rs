@@ -1,25 +1,14 @@
 //! Backups of a running server, and what becomes of them elsewhere.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use crate::support::{Client, DataDir, Reply, Server, entry, now_ns, page, query, stream};
+use crate::support::{
+    Client, DataDir, Reply, Server, entry, logsvc, now_ns, page, query, stream, text,
+};
 
 const BACKUP: &str = "/loki/api/v1/backup";
-
-/// Runs the program; gives the exit code, and what it says.
-fn logsvc(args: &[&str]) -> (i32, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_logsvc")).args(args).output();
-    let output = output.expect("the binary starts");
-    let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
-    (output.status.code().expect("it exits"), said)
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a path of text")
-}
 
 fn restore(from: &str, to: &Path) -> (i32, String) {
     logsvc(&["restore", "--from", from, "--data-dir", text(to)])

@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -17,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::support::{DataDir, Server, entry, query, stream};
+use crate::support::{Client, DataDir, Server, entry, logsvc, query, stream, text};
 
 /// Names the version whose fixture is to be written, instead of reading those that are there.
 const MAKE: &str = "LOGSVC_MAKE_FIXTURE";
@@ -96,7 +95,7 @@ fn answers(server: &Server) -> Map<String, Value> {
 fn fill(data: &Path) -> Map<String, Value> {
     let server = Server::start(data, &[&FLAGS[..], &["--cores", "2"]].concat());
     let mut client = server.client();
-    let push_day = |client: &mut crate::support::Client, day: i64| {
+    let push_day = |client: &mut Client, day: i64| {
         let mut streams = Vec::new();
         for app in 0..6 {
             let name = if app == 5 { "gone".to_owned() } else { app.to_string() };
@@ -210,12 +209,8 @@ fn folders_of_released_versions_open_and_answer_as_they_did() {
             }
             server.stop();
         }
-        let folder = data.path().to_str().expect("a path of text");
-        let output = Command::new(env!("CARGO_BIN_EXE_logsvc"))
-            .args(["check", "--data-dir", folder])
-            .output()
-            .expect("the binary starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        let (code, said) = logsvc(&["check", "--data-dir", text(data.path())]);
+        assert_eq!(code, 0, "{said}");
         versions += 1;
     }
     assert!(versions > 0, "there are fixtures");

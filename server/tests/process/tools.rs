@@ -1,20 +1,12 @@
 //! `logsvc check` and `logsvc inspect`, over the files of a stopped server.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::support::{DataDir, Server, entry, now_ns, stream};
+use crate::support::{DataDir, Server, entry, logsvc, now_ns, stream, text};
 
 /// Runs a tool; returns the exit code and the output.
 fn tool(args: &[&str], path: &Path) -> (i32, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_logsvc"))
-        .args(args)
-        .arg(path)
-        .output()
-        .expect("the binary starts");
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8(said).expect("text");
-    (output.status.code().expect("it exits"), said)
+    logsvc(&[args, &[text(path)]].concat())
 }
 
 fn check(data_dir: &Path) -> (i32, String) {

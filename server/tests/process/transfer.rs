@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -10,7 +9,9 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::support::{Client, DataDir, Reply, SECOND_NS, Server, entry, now_ns, query, stream};
+use crate::support::{
+    Client, DataDir, Reply, SECOND_NS, Server, entry, logsvc, now_ns, query, stream, text,
+};
 
 const EXPORT: &str = "/loki/api/v1/export";
 const IMPORT: &str = "/loki/api/v1/import";
@@ -23,18 +24,6 @@ const MANY: usize = 6_000;
 
 const START: &str = "1400000000";
 const END: &str = "4000000000";
-
-/// Runs the program; gives the exit code, and what it says.
-fn logsvc(args: &[&str]) -> (i32, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_logsvc")).args(args).output();
-    let output = output.expect("the binary starts");
-    let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
-    (output.status.code().expect("it exits"), said)
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a path of text")
-}
 
 fn export(client: &mut Client, selector: &str, more: &[(&str, &str)]) -> Reply {
     let params = [&[("query", selector), ("start", START), ("end", END)], more].concat();

@@ -15,8 +15,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http::header::{CONTENT_ENCODING, HeaderValue, RETRY_AFTER};
-use logsvc_http::{BodyStream, Disconnect, Request, Response, StreamFault};
-use logsvc_proto::TenantId;
+use logsvc_http::{BodyStream, Request, Response, StreamFault};
 use logsvc_proto::body::{BodyError, Flow, choose_text_decoder};
 use logsvc_proto::encode::write_json_text;
 use logsvc_proto::error::ApiError;
@@ -25,28 +24,21 @@ use logsvc_proto::transfer::{LINE_MAX_BYTES, LineBuffer, TooLong, TransferLine, 
 use logsvc_runtime::{Reservation, Runtime};
 
 use super::Ingest;
-use super::journald::{batch_bytes, may_pass};
 use super::push::user_agent;
 use super::records::Fate;
-use crate::front::core::errors::too_many_bytes;
-use crate::metrics::{Amount, PushFormat, Reason};
+use super::streamed::{BATCH_ENTRIES, Patience, Streamed, Tries, batch_bytes, forget, may_pass};
+use crate::metrics::{Amount, PushFormat};
 use crate::refusals::Sender;
 
 /// The longest line is the memory for bodies divided by this.
 const BODIES_SHARE: usize = 8;
 const ROUTE: &str = "loki_api_v1_import";
-/// Entries are stored when there are so many of them, or as many bytes as in a journal.
-const BATCH_ENTRIES: usize = 4096;
-/// Memory of records that is kept for the next batch.
-const KEPT_BYTES: usize = 8 << 20;
 /// Refusals that the answer lists.
 const REFUSALS_TOLD: usize = 10;
-/// How long a batch is tried again.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// First and longest pause between two tries.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-/// Bytes that the limits on rates count for an entry besides those of its record.
-const LEVEL_BYTES: u64 = 32;
+const PATIENCE: Patience = Patience {
+    whole: Duration::from_secs(10),
+    pauses: (Duration::from_millis(50), Duration::from_secs(1)),
+};
 
 /// What became of the lines.
 #[derive(Default)]
@@ -96,10 +88,7 @@ impl Outcome {
 
 /// An import that is being received.
 struct Import<'u, R: Runtime> {
-    ingest: &'u Ingest<R>,
-    tenant: &'u TenantId,
-    sender: Sender<'u>,
-    disconnect: &'u Disconnect,
+    from: Streamed<'u, R>,
     batch_bytes: u64,
     flow: Flow,
     lines: LineBuffer,
@@ -142,12 +131,16 @@ impl<R: Runtime> Ingest<R> {
         let stream = stream.ok_or_else(|| ApiError::internal("the body was not streamed"))?;
         let bodies = &self.core.budgets().bodies;
         let bodies_max_bytes = usize::try_from(bodies.max_bytes()).unwrap_or(usize::MAX);
-        let memory = bodies.try_reserve(0).ok_or_else(too_many_bytes);
-        let mut import = Import {
+        let from = Streamed {
             ingest: self,
             tenant: &tenant,
             sender,
             disconnect: &disconnect,
+            patience: PATIENCE,
+        };
+        let mut import = Import {
+            memory: from.memory()?,
+            from,
             batch_bytes: batch_bytes(&self.core.limits(&tenant)),
             flow,
             lines: LineBuffer::new(LINE_MAX_BYTES.min(bodies_max_bytes / BODIES_SHARE)),
@@ -157,7 +150,6 @@ impl<R: Runtime> Ingest<R> {
             outcome: Outcome::default(),
             unreadable: Amount::default(),
             fault: String::new(),
-            memory: self.noted(Some(&tenant), sender, memory)?,
         };
         let ended = import.run(stream).await;
         import.tell();
@@ -215,7 +207,8 @@ impl<R: Runtime> Import<'_, R> {
         match self.store().await {
             Ok(()) => {
                 let error = Err::<(), _>(ApiError::from(error));
-                let noted = self.ingest.noted(Some(self.tenant), self.sender, error);
+                let Streamed { ingest, tenant, sender, .. } = self.from;
+                let noted = ingest.noted(Some(tenant), sender, error);
                 noted.map_or_else(Ended::Error, |()| unreachable!("it is an error"))
             }
             Err(error) => Ended::Error(error),
@@ -277,8 +270,7 @@ impl<R: Runtime> Import<'_, R> {
     fn tell(&mut self) {
         let amount = std::mem::take(&mut self.unreadable);
         if amount.entries > 0 {
-            let (reason, sender) = (Reason::Unreadable, self.sender);
-            self.ingest.note_unreadable(self.tenant, sender, reason, amount, &self.fault);
+            self.from.note_unreadable(amount, &self.fault);
         }
     }
 
@@ -286,16 +278,7 @@ impl<R: Runtime> Import<'_, R> {
     async fn reserve(&mut self) -> Result<(), ApiError> {
         let held_bytes = self.lines.capacity_bytes() + self.records.capacity_bytes();
         let wanted_bytes = held_bytes as u64 * 2 + (1 << 20);
-        let mut tries = Tries::default();
-        loop {
-            let missing_bytes = wanted_bytes.saturating_sub(self.memory.bytes());
-            if missing_bytes == 0 || self.memory.try_grow(missing_bytes) {
-                self.memory.shrink_to(wanted_bytes);
-                return Ok(());
-            }
-            let outcome = tries.pause(self, too_many_bytes()).await;
-            self.ingest.noted(Some(self.tenant), self.sender, outcome)?;
-        }
+        self.from.reserve(&mut self.memory, wanted_bytes).await
     }
 
     /// Stores the records. When this returns, each line has its fate.
@@ -304,9 +287,8 @@ impl<R: Runtime> Import<'_, R> {
         let mut tries = Tries::default();
         while !self.records.is_empty() {
             self.wait_for_rate(&mut tries).await?;
-            let (tenant, sender) = (self.tenant, self.sender);
-            let taken =
-                self.ingest.take_old_records(tenant, sender, PushFormat::Import, &self.records);
+            let Streamed { ingest, tenant, sender, .. } = self.from;
+            let taken = ingest.take_old_records(tenant, sender, PushFormat::Import, &self.records);
             let error = match taken.await {
                 Ok(fates) => {
                     let mut later = None;
@@ -338,12 +320,9 @@ impl<R: Runtime> Import<'_, R> {
                     break;
                 }
             };
-            tries.pause(self, error).await?;
+            tries.pause(&self.from, error).await?;
         }
-        if self.records.capacity_bytes() > KEPT_BYTES {
-            self.records = Records::new();
-        }
-        self.records.clear();
+        forget(&mut self.records);
         self.places.clear();
         self.settle(u64::MAX);
         Ok(())
@@ -371,18 +350,12 @@ impl<R: Runtime> Import<'_, R> {
 
     /// Waits until the tenant's limit on rates lets the records in.
     async fn wait_for_rate(&self, tries: &mut Tries) -> Result<(), ApiError> {
-        let bytes = self.records.len_bytes() + self.records.len() as u64 * LEVEL_BYTES;
-        while let Some(wait) = self.ingest.rate_wait(self.tenant, bytes) {
+        while let Some(wait) = self.from.rate_wait(&self.records) {
             let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(1);
             let error = ApiError::too_many_requests("ingestion rate limit exceeded", seconds);
-            tries.pause_for(self, wait, error).await?;
+            tries.pause_for(&self.from, wait, error).await?;
         }
         Ok(())
-    }
-
-    /// Whether nobody waits for the answer, or nothing will be stored any more.
-    fn is_over(&self) -> bool {
-        self.disconnect.is_gone() || self.ingest.core.node.stop.is_triggered()
     }
 }
 
@@ -394,48 +367,5 @@ fn read_of(
     match line {
         Ok(line) => (line.len(), read_line(line, records).map_err(|error| error.to_string())),
         Err(error) => (0, Err(error.to_string())),
-    }
-}
-
-/// How often something was tried, and since when.
-#[derive(Default)]
-struct Tries {
-    waited: Duration,
-    pause: Duration,
-}
-
-impl Tries {
-    /// Waits before the next try.
-    ///
-    /// # Errors
-    /// There is none; the import ends with `error`.
-    async fn pause<R: Runtime>(
-        &mut self,
-        import: &Import<'_, R>,
-        error: ApiError,
-    ) -> Result<(), ApiError> {
-        self.pause = (self.pause * 2).clamp(PAUSES.0, PAUSES.1);
-        self.pause_for(import, self.pause, error).await
-    }
-
-    async fn pause_for<R: Runtime>(
-        &mut self,
-        import: &Import<'_, R>,
-        pause: Duration,
-        error: ApiError,
-    ) -> Result<(), ApiError> {
-        if self.waited >= PATIENCE || import.is_over() {
-            let status = match error.status {
-                StatusCode::TOO_MANY_REQUESTS => StatusCode::TOO_MANY_REQUESTS,
-                _ => StatusCode::SERVICE_UNAVAILABLE,
-            };
-            let retry_after_s = error.retry_after_s.or(Some(1));
-            return Err(ApiError { status, retry_after_s, ..error });
-        }
-        let pause = pause.clamp(PAUSES.0, PAUSES.1);
-        let runtime = &import.ingest.core.runtime;
-        runtime.sleep_until(runtime.now().after(pause)).await;
-        self.waited += pause;
-        Ok(())
     }
 }

@@ -18,6 +18,7 @@ mod record_batch;
 pub(crate) mod records;
 mod refusals;
 mod stream_cache;
+mod streamed;
 mod streams;
 
 use std::cell::RefCell;

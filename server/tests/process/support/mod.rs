@@ -3,6 +3,7 @@
 
 pub(crate) mod body;
 pub(crate) mod client;
+mod command;
 pub(crate) mod node;
 pub(crate) mod page;
 pub(crate) mod query;
@@ -13,6 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) use body::{Entry, Stream, entry, stream};
 pub(crate) use client::{Client, Reply};
+pub(crate) use command::{logsvc, text};
 pub(crate) use node::{DataDir, Server};
 
 pub(crate) const SECOND_NS: i64 = 1_000_000_000;
