@@ -44,7 +44,7 @@ pub(super) fn run(options: &ExportOptions) -> io::Result<()> {
     let state = beside(&options.output, ".state");
     let mut place = match Place::load(&state, &arguments)? {
         Some(place) => {
-            tell(&format!("going on behind {} parts", place.lines));
+            tell(&format!("going on behind {} parts", place.parts));
             place
         }
         None => Place::new(arguments),
@@ -52,8 +52,7 @@ pub(super) fn run(options: &ExportOptions) -> io::Result<()> {
     let target = format!("{}&format=parquet&part_entries={PART_ENTRIES}", target(options));
     let mut tries = Tries::default();
     loop {
-        // The lines of a place are its parts here.
-        let number = place.lines + 1;
+        let number = place.parts + 1;
         let name = part_name(&options.output, number);
         if name.try_exists().map_err(|error| named(&name, &error))? {
             return Err(named(&name, &io::ErrorKind::AlreadyExists.into()));
@@ -76,7 +75,7 @@ pub(super) fn run(options: &ExportOptions) -> io::Result<()> {
             remove(&unfinished)?;
         } else {
             rename(&unfinished, &name)?;
-            place.lines = number;
+            place.parts = number;
             place.bytes += name.metadata().map_err(|error| named(&name, &error))?.len();
             place.entries += part.entries;
             tell(&format!("{}: {} entries", name.display(), part.entries));

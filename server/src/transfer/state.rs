@@ -22,7 +22,9 @@ pub(super) struct Place {
     pub(super) cursor: Option<String>,
     /// Bytes of the file of an export that are good.
     pub(super) bytes: u64,
-    /// Lines of the file of an import that need not be sent again; files of an export in parts.
+    /// Files of an export in parts that are whole.
+    pub(super) parts: u64,
+    /// Lines of the file of an import that need not be sent again.
     pub(super) lines: u64,
     /// Entries that were written or taken.
     pub(super) entries: u64,

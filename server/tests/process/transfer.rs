@@ -454,7 +454,7 @@ fn an_import_that_ended_early_goes_on_behind_its_lines() {
     let len = std::fs::metadata(&file).expect("a file").len();
     let place = |len: u64| {
         serde_json::json!({"arguments": [address, "", format!("{len} bytes")], "cursor": null,
-            "bytes": 0, "lines": 40, "entries": 40, "refused": 0})
+            "bytes": 0, "parts": 0, "lines": 40, "entries": 40, "refused": 0})
     };
     let import = || logsvc(&["import", "--address", &address, text(&file)]);
     std::fs::write(&state, place(len + 1).to_string()).expect("a file");
