@@ -5,18 +5,17 @@
 //! that goes wrong is a failure, and the check shows the server's log. Installed clients stay in
 //! the target folder until the list of clients changes.
 
+use crate::installed::{INSTALL_LIMIT, Installed, install_npm, npm, remove};
 use crate::process::{self, run_within, succeeds_quietly};
 use crate::server::{DataFolder, Server, free_ports};
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 /// The tests and the lists of clients.
 const SOURCES: &str = "ci/clients";
-/// How long the clients of one language may take to be installed.
-const INSTALL_LIMIT: Duration = Duration::from_secs(300);
 /// How long the tests of one language may take.
 const TEST_LIMIT: Duration = Duration::from_secs(120);
 /// Set to the server's address for the tests.
@@ -139,9 +138,7 @@ fn prepare_node(sources: &Path, home: &Path) -> Result<Option<Command>> {
             println!("ci: Node clients skipped: no registry answers");
             return Ok(None);
         }
-        let mut install = npm(&folder);
-        install.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
-        run_within(install, INSTALL_LIMIT)?;
+        install_npm(&folder)?;
         installed.remember()?;
     }
     // Node looks for packages beside the file that imports them.
@@ -154,47 +151,9 @@ fn prepare_node(sources: &Path, home: &Path) -> Result<Option<Command>> {
     Ok(Some(test))
 }
 
-fn npm(folder: &Path) -> Command {
-    let mut npm = Command::new("npm");
-    npm.current_dir(folder);
-    npm
-}
-
-/// The record of an installation in a folder: the list that it came from.
-struct Installed {
-    /// The list as it is now.
-    list: String,
-    /// Keeps the list that was installed.
-    record: PathBuf,
-    is_current: bool,
-}
-
-impl Installed {
-    fn of(folder: &Path, list: &Path) -> Result<Installed> {
-        let record = folder.join("installed-from");
-        let list =
-            std::fs::read_to_string(list).with_context(|| format!("reading {}", list.display()))?;
-        // Without a readable record the clients are installed anew.
-        let is_current = std::fs::read_to_string(&record).is_ok_and(|known| known == list);
-        Ok(Installed { list, record, is_current })
-    }
-
-    fn remember(&self) -> Result<()> {
-        std::fs::write(&self.record, &self.list)
-            .with_context(|| format!("writing {}", self.record.display()))
-    }
-}
-
 fn first_requirement(list: &str) -> Result<&str> {
     let mut lines = list.lines().map(str::trim);
     lines.find(|line| line.contains("==")).context("requirements.txt names no package")
-}
-
-fn remove(folder: &Path) -> Result<()> {
-    match std::fs::remove_dir_all(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        outcome => outcome.with_context(|| format!("removing {}", folder.display())),
-    }
 }
 
 fn copy(from: &Path, to: &Path, name: &str) -> Result<()> {
@@ -208,17 +167,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_installed_is_current_until_the_list_changes() {
-        let folder = DataFolder::create("installed").unwrap();
-        let list = folder.0.join("list.txt");
-        std::fs::write(&list, "# clients\na==1\n").unwrap();
-        let installed = Installed::of(&folder.0, &list).unwrap();
-        assert!(!installed.is_current);
-        assert_eq!(first_requirement(&installed.list).unwrap(), "a==1");
-        installed.remember().unwrap();
-        assert!(Installed::of(&folder.0, &list).unwrap().is_current);
-        std::fs::write(&list, "a==2\n").unwrap();
-        assert!(!Installed::of(&folder.0, &list).unwrap().is_current);
+    fn the_first_requirement_is_a_package() {
+        assert_eq!(first_requirement("# clients\na==1\n").unwrap(), "a==1");
         assert!(first_requirement("# nothing\n").is_err());
     }
 

@@ -14,6 +14,7 @@ mod attack;
 mod blackbox;
 mod clients;
 mod docs;
+mod installed;
 mod layers;
 mod operations;
 mod package;
@@ -23,6 +24,7 @@ mod rules;
 mod senders;
 mod server;
 mod tidy;
+mod web_page;
 
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
@@ -45,14 +47,15 @@ usage: ci COMMAND [OPTIONS]
   clients    real clients from package registries against a running server
   senders    real senders of syslog and of journals against a running server
   rules      rules with the real Prometheus and Alertmanager
+  page       the web page: build, sizes and tests in Chromium, against a running server
   operations dashboards and alerts with the real Prometheus, beside a server under load
   blackbox   the black-box corpus against a running server
   attack     requests that ask for too much, against a running server
   package    the artefacts of a release from a built server, and with --try their trial
-  all        fmt, checks, lint and test, then clients, senders, rules and operations, and
-             blackbox if --corpus is given
+  all        fmt, checks, lint and test, then clients, senders, page, rules and operations,
+             and blackbox if --corpus is given
 
-options of clients, senders, rules, operations, blackbox, attack and all:
+options of clients, senders, page, rules, operations, blackbox, attack and all:
   --corpus DIR   the corpus; blackbox is skipped where the folder is missing
   --binary FILE  the server (default: target/release/logsvc for blackbox and attack,
                  and target/debug/logsvc, which cargo test builds, for the others)
@@ -96,6 +99,7 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
         "test" => test(),
         "clients" => clients::check(&options.binary("debug")),
         "senders" => senders::check(&options.binary("debug")),
+        "page" => web_page::check(&options.binary("debug")),
         "rules" => rules::check(&options.binary("debug")),
         "panels" => operations::check(),
         "dashboards" => operations::write_dashboards(),
@@ -119,6 +123,7 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
             test()?;
             clients::check(&options.binary("debug"))?;
             senders::check(&options.binary("debug"))?;
+            web_page::check(&options.binary("debug"))?;
             rules::check(&options.binary("debug"))?;
             operations::run(&options.binary("debug"))?;
             match &options.corpus {

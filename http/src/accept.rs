@@ -3,10 +3,19 @@
 use http::HeaderMap;
 use http::header::ACCEPT_ENCODING;
 
-/// Whether the client takes gzip. The most specific member decides: `gzip` (or
-/// its old name `x-gzip`) before `*`. A weight of zero means "not that one", and
-/// a member with a malformed weight is ignored.
+/// Whether the client takes gzip, also by its old name `x-gzip`; see [`accepts_coding`].
 pub fn accepts_gzip(headers: &HeaderMap) -> bool {
+    accepts_any(headers, &["gzip", "x-gzip"])
+}
+
+/// Whether the client takes a content coding. The most specific member decides: the name
+/// before `*`. A weight of zero means "not that one", and a member with a malformed weight is
+/// ignored.
+pub fn accepts_coding(headers: &HeaderMap, name: &str) -> bool {
+    accepts_any(headers, &[name])
+}
+
+fn accepts_any(headers: &HeaderMap, names: &[&str]) -> bool {
     let mut by_name = None;
     let mut by_star = None;
     for value in headers.get_all(ACCEPT_ENCODING) {
@@ -18,7 +27,7 @@ pub fn accepts_gzip(headers: &HeaderMap) -> bool {
                 Some(weight) => is_positive_weight(weight),
             };
             let Some(wanted) = wanted else { continue };
-            if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") {
+            if names.iter().any(|name| coding.eq_ignore_ascii_case(name.as_bytes())) {
                 by_name = Some(wanted);
             } else if coding == b"*" {
                 by_star = Some(wanted);
@@ -84,5 +93,11 @@ mod tests {
             assert_eq!(accepts_gzip(&headers), accepts, "{value:?}");
         }
         assert!(!accepts_gzip(&HeaderMap::new()));
+        for (value, accepts) in [("gzip, deflate, br", true), ("gzip", false), ("br;q=0, *", false)]
+        {
+            let headers =
+                HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(value))]);
+            assert_eq!(accepts_coding(&headers, "br"), accepts, "{value:?}");
+        }
     }
 }

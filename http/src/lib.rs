@@ -53,7 +53,7 @@ mod stream;
 mod turn_away;
 pub mod websocket;
 
-pub use accept::accepts_gzip;
+pub use accept::{accepts_coding, accepts_gzip};
 pub use body::{Body, BodyReader, FIRST_BYTES, FIRST_STEP_BYTES};
 pub use chunked::{ChunkedDecoder, Decoded, MAX_EXTENSION_BYTES, MAX_TRAILER_BYTES};
 pub use config::{IDLE_BUFFER_BYTES, ServerConfig};

@@ -1,8 +1,8 @@
-// Serves ui/dist under /ui/ as the server will, with its content policy, and passes everything else on
-// to a running logsvc. Optionally under a path prefix, with basic authentication, and with connections
-// of tails that end after some time, as proxies end them.
+// A proxy in front of a running logsvc: optionally under a path prefix, with basic authentication, with
+// requests that hang, and with connections of tails that end, as proxies end them. With --dist it serves
+// the files of ui/dist itself, as the server does: for work on the page without building the server.
 //
-//   node test/serve.mjs --target http://127.0.0.1:3100 --port 3200 [--prefix /logs] [--auth user:password]
+//   node test/serve.mjs --target http://127.0.0.1:3100 --port 3200 [--dist] [--prefix /logs] [--auth user:password]
 
 import http from 'node:http';
 import net from 'node:net';
@@ -10,10 +10,10 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 const DIST = fileURLToPath(new URL('../dist/', import.meta.url));
-export const POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
+const POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /** Starts the proxy; resolves to `{ url, close, cutTails }`. */
-export function serve({ target, port = 0, prefix = '', auth = '', hold = null }) {
+export function serve({ target, port = 0, prefix = '', auth = '', hold = null, dist = false }) {
   const to = new URL(target);
   const files = () => new Map(JSON.parse(readFileSync(DIST + 'manifest.json', 'utf8')).files.map((f) => [f.name, f]));
   const tails = new Set();
@@ -28,9 +28,7 @@ export function serve({ target, port = 0, prefix = '', auth = '', hold = null })
     const url = inner(req.url);
     if (url === null) return res.writeHead(404).end('outside of the prefix');
     const path = url.split('?')[0];
-    if (path === '/' && /text\/html/.test(req.headers.accept ?? '')) return res.writeHead(302, { Location: 'ui/' }).end();
-    if (path === '/ui') return res.writeHead(301, { Location: 'ui/' }).end();
-    if (path.startsWith('/ui/')) {
+    if (dist && path.startsWith('/ui/')) {
       try {
         return asset(files().get(path.slice(4) || 'index.html'), req, res);
       } catch {
@@ -39,8 +37,6 @@ export function serve({ target, port = 0, prefix = '', auth = '', hold = null })
     }
     if (hold?.(url)) return; // a server that does not answer
     const out = http.request({ host: to.hostname, port: to.port, path: url, method: req.method, headers: { ...req.headers, 'x-forwarded-host': req.headers.host } }, (answer) => {
-      // What the server will do itself: a missing tenant is no reason for the browser to ask for a password.
-      if (!wanted && answer.statusCode === 401) delete answer.headers['www-authenticate'];
       res.writeHead(answer.statusCode, answer.headers);
       answer.pipe(res);
     });
@@ -55,9 +51,6 @@ export function serve({ target, port = 0, prefix = '', auth = '', hold = null })
     if (url === null) return socket.end('HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n');
     const back = net.connect(Number(to.port), to.hostname, () => {
       const headers = { ...req.headers, 'x-forwarded-host': req.headers.host };
-      // What the server will do itself: the parameter stands for the header that a page cannot set.
-      const tenant = new URL(url, 'http://x').searchParams.get('tenant');
-      if (tenant && !headers['x-scope-orgid']) headers['x-scope-orgid'] = tenant;
       back.write(`GET ${url} HTTP/1.1\r\n${Object.entries(headers).map(([k, v]) => `${k}: ${v}`).join('\r\n')}\r\n\r\n`);
       back.write(head);
       back.pipe(socket);
@@ -93,6 +86,6 @@ function asset(file, req, res) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const arg = (name, other) => { const i = process.argv.indexOf('--' + name); return i < 0 ? other : process.argv[i + 1]; };
-  const s = await serve({ target: arg('target', 'http://127.0.0.1:3100'), port: Number(arg('port', '3200')), prefix: arg('prefix', ''), auth: arg('auth', '') });
+  const s = await serve({ target: arg('target', 'http://127.0.0.1:3100'), port: Number(arg('port', '3200')), prefix: arg('prefix', ''), auth: arg('auth', ''), dist: process.argv.includes('--dist') });
   console.log(s.url);
 }

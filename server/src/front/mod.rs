@@ -194,7 +194,7 @@ impl<R: Runtime> Front<R> {
             let row = route.row();
             let of_push = Some((row.metric_name, row.is_push()));
             self.core.tell_turned_away(of_push, Some(head), peer, error);
-            let response = with_challenge(route.error_response(error));
+            let response = with_challenge(route.error_response(error), error);
             Admission::Refuse(response.with_route(row.metric_name))
         };
         // Routing comes before everything else, so an unknown path is refused
@@ -286,7 +286,7 @@ impl<R: Runtime> Service for Front<R> {
             self.core.tell_refused(row.metric_name, "", peer, error);
         }
         let mut response = answered
-            .unwrap_or_else(|error| with_challenge(route.error_response(&error)))
+            .unwrap_or_else(|error| with_challenge(route.error_response(&error), &error))
             .with_route(row.metric_name);
         if let Some(reader) = reader {
             reader.admit(&mut response);

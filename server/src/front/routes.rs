@@ -17,7 +17,7 @@ use super::core::errors::error_response;
 use super::cross_site::CrossSite;
 use super::gate::Right;
 use super::ingest::lines::LinesDialect;
-use super::operate::{admin, operations, pages};
+use super::operate::{admin, operations, pages, web_page};
 use super::{ingest, tail};
 
 /// The purpose of a route, by which requests of several routes are treated alike.
@@ -272,7 +272,10 @@ routes! {
         => front.querier.format_query(&request).await;
 
     Landing "root" GET ["/"] (SHOW)
-        => Ok(pages::landing(links()));
+        => Ok(pages::landing(&request, links()));
+    // The page asks for what it shows like every other client; its files tell nothing.
+    WebPage "ui" GET ["/ui/", "/ui/{name}", "/ui"] (SHOW.links(&[("", "logs, for people")]))
+        => web_page::answer(&request, path.get("name"));
     Ready "ready" GET ["/ready", "/-/ready"]
         (SHOW.right(Right::Open).links(&[("", "whether the node takes requests")]))
         => front.operator.ready().await;

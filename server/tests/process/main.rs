@@ -39,3 +39,4 @@ mod tails;
 mod tls;
 mod tools;
 mod transfer;
+mod web_page;

@@ -24,6 +24,25 @@ impl<R: Runtime> Core<R> {
         Ok(parse_single_tenant_header(tenant_header(head)?)?)
     }
 
+    /// [`Core::tenant`] of a request whose client may be unable to set headers, as pages are that
+    /// open a WebSocket: without the header, the tenant is the one that the request names
+    /// otherwise.
+    ///
+    /// # Errors
+    /// As of [`Core::tenant`].
+    pub(crate) fn tenant_or(
+        &self,
+        head: &RequestHead,
+        named: Option<&str>,
+    ) -> Result<TenantId, ApiError> {
+        match named {
+            Some(id) if self.config().auth_enabled && tenant_header(head)?.is_none() => {
+                Ok(parse_single_tenant_header(Some(id.as_bytes()))?)
+            }
+            _ => self.tenant(head),
+        }
+    }
+
     /// The account of the memory of a request's body: its tenant as the header has it, if there are
     /// tenants.
     pub(crate) fn account_of(&self, head: &RequestHead) -> Option<u64> {

@@ -6,6 +6,7 @@ pub(super) mod operations;
 pub(super) mod pages;
 mod refusals;
 pub(super) mod shutdown;
+pub(super) mod web_page;
 
 use std::rc::Rc;
 

@@ -2,7 +2,7 @@
 //!
 //! This node is alone, so the members of every ring are its shards.
 
-use http::header::{ACCEPT, LOCATION};
+use http::header::{ACCEPT, LOCATION, VARY};
 use http::{HeaderValue, Method, StatusCode};
 use logsvc_http::{Request, Response};
 use logsvc_proto::encode::write_json_text;
@@ -10,7 +10,7 @@ use logsvc_proto::time::{write_rfc3339, write_rfc3339_nano};
 use logsvc_runtime::{CoreId, Runtime};
 
 use crate::front::core::JSON;
-use crate::front::operate::Operator;
+use crate::front::operate::{Operator, web_page};
 use crate::services::{Component, State};
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -169,15 +169,24 @@ pub(crate) fn memberlist() -> Response {
     Response::text(StatusCode::OK, "This instance doesn't use memberlist.")
 }
 
-/// The landing page, which links to other pages: each has a path and a purpose.
-pub(crate) fn landing(links: impl Iterator<Item = (String, &'static str)>) -> Response {
+/// The landing page, which links to other pages: each has a path and a purpose. Browsers are sent
+/// to the web page.
+pub(crate) fn landing(
+    request: &Request,
+    links: impl Iterator<Item = (String, &'static str)>,
+) -> Response {
+    let accepted = request.head.header(ACCEPT).unwrap_or_default();
+    if accepted.contains("text/html") {
+        return web_page::redirect(StatusCode::FOUND).with_header(VARY, "Accept");
+    }
     let mut list = "<ul>\n".to_owned();
     for (path, purpose) in links {
         list += &format!("<li><a href=\"{path}\">{path}</a>: {purpose}</li>\n");
     }
     list += "</ul>\n";
     let body = page("logsvc", &list).into_bytes();
-    Response::new(StatusCode::OK).with_content_type(HTML).with_body(body)
+    let response = Response::new(StatusCode::OK).with_content_type(HTML).with_body(body);
+    response.with_header(VARY, "Accept")
 }
 
 #[cfg(test)]

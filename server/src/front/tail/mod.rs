@@ -104,9 +104,11 @@ impl<R: Runtime> Tails<R> {
         dialect: Dialect,
     ) -> Result<Response, ApiError> {
         let core = &self.hub.core;
-        let tenant = core.tenant(&request.head)?;
+        let params = params::of(request);
+        let named = params.as_ref().ok().and_then(|params| params.get_non_empty("tenant"));
+        let tenant = core.tenant_or(&request.head, named)?;
+        let params = params?;
         let limits = core.limits(&tenant);
-        let params = params::of(request)?;
         let bad_request = |error: String| ApiError::bad_request(error);
         let text = params.get("query").unwrap_or_default();
         let pattern = params.get_non_empty("regexp").filter(|_| dialect == Dialect::Legacy);

@@ -6,10 +6,10 @@
 
 use std::process::Command;
 
-fn main() {
+/// See the module.
+pub(crate) fn tell() {
     println!("cargo::rerun-if-env-changed=LOGSVC_COMMIT");
     println!("cargo::rerun-if-env-changed=SOURCE_DATE_EPOCH");
-    println!("cargo::rerun-if-changed=build.rs");
     let asks_git = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
     let given = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
     let git = |args: &[&str]| if asks_git { git(args) } else { None };
