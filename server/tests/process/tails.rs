@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::websocket::{Frame, WebSocket};
 use crate::support::{Client, DataDir, SECOND_NS, Server, entry, now_ns, query, stream};
@@ -304,4 +304,88 @@ fn the_old_path_has_its_own_form() {
     assert_eq!(refused.map(|reply| reply.status), Some(400));
     let reply = client.get(&target(&[("query", APP), ("delay_for", "6")]));
     assert_eq!(reply.expect(400), "delay_for can't be greater than 5");
+}
+
+/// `stream` and the third member of `values`, for each line.
+fn labels_of(tail: &mut WebSocket, count: usize) -> Vec<(String, Value, Value)> {
+    let mut found = Vec::new();
+    while found.len() < count {
+        let Frame::Json(frame) = tail.next_told() else { panic!("closed, after {found:?}") };
+        for stream in frame["streams"].as_array().expect("streams") {
+            let value = &stream["values"][0];
+            let line = value[1].as_str().expect("a line").to_owned();
+            found.push((line, stream["stream"].clone(), value[2].clone()));
+        }
+    }
+    found
+}
+
+#[test]
+fn new_entries_have_the_labels_of_history_where_labels_are_apart_or_a_stage_is_there() {
+    let folder = DataDir::new();
+    let server = Server::start(folder.path(), &["--cores", "2"]);
+    let mut client = server.client();
+    let before_ns = now_ns();
+    push_line(&mut client, before_ns, "plain");
+    push_line(&mut client, before_ns + 1, "level=warn");
+    let header = [("X-Loki-Response-Encoding-Flags", "categorize-labels")];
+    let staged = r#"{app="tail"} != "nothing""#;
+    let open_with = |params: &[(&str, &str)], headers: &[(&str, &str)]| {
+        let opened = WebSocket::open(server.address(), &target(params), headers);
+        opened.unwrap_or_else(|reply| panic!("{}", reply.text()))
+    };
+    let mut by_param = open_with(&[("query", APP), ("categorize", "true")], &[]);
+    let mut by_header = open_with(&[("query", APP), ("categorize", "false")], &header);
+    let mut merged = open_with(&[("query", staged), ("categorize", "")], &[]);
+    let mut streams_only = open_with(&[("query", APP)], &[]);
+    let of_stream = json!({"app": "tail", "service_name": "tail"});
+    let with =
+        |level: &str| json!({"app": "tail", "service_name": "tail", "detected_level": level});
+    let apart = |level: &str| json!({"structuredMetadata": {"detected_level": level}});
+    let are_apart = [
+        ("plain".to_owned(), of_stream.clone(), apart("unknown")),
+        ("level=warn".to_owned(), of_stream.clone(), apart("warn")),
+    ];
+    let are_merged = [
+        ("plain".to_owned(), with("unknown"), Value::Null),
+        ("level=warn".to_owned(), with("warn"), Value::Null),
+    ];
+    let are_hidden = [
+        ("plain".to_owned(), of_stream.clone(), Value::Null),
+        ("level=warn".to_owned(), of_stream.clone(), Value::Null),
+    ];
+    let mut tails = [
+        ("by parameter", &mut by_param, &are_apart, &are_apart),
+        ("by header", &mut by_header, &are_apart, &are_apart),
+        ("with a stage", &mut merged, &are_merged, &are_merged),
+        // As the reference has it: history with all labels, new entries with those of the stream.
+        ("without a stage", &mut streams_only, &are_merged, &are_hidden),
+    ];
+    for (what, tail, history, _) in &mut tails {
+        assert_eq!(labels_of(tail, 2), *history, "history, {what}");
+    }
+    let after_ns = now_ns();
+    push_line(&mut client, after_ns, "plain");
+    push_line(&mut client, after_ns + 1, "level=warn");
+    for (what, tail, _, new) in &mut tails {
+        assert_eq!(labels_of(tail, 2), *new, "new entries, {what}");
+    }
+}
+
+#[test]
+fn the_parameter_that_keeps_labels_apart_is_checked_before_the_upgrade() {
+    let folder = DataDir::new();
+    let server = Server::start(folder.path(), &["--cores", "1"]);
+    for bad in ["1", "True", "yes", "true,false"] {
+        let refused = target(&[("query", APP), ("categorize", bad)]);
+        let reply = WebSocket::open(server.address(), &refused, &[]).err().expect("refused");
+        let text = format!("categorize is true or false, and not {bad:?}");
+        assert_eq!((reply.status, reply.text()), (400, text));
+    }
+    // The old interface has one form of frames.
+    let old = query::target("/api/prom/tail", &[("query", APP), ("categorize", "true")]);
+    push_line(&mut server.client(), now_ns(), "x");
+    let Ok(mut tail) = WebSocket::open(server.address(), &old, &[]) else { panic!("no upgrade") };
+    let Frame::Json(frame) = tail.next_told() else { panic!("no frame") };
+    assert!(frame["streams"][0]["labels"].is_string() && frame["encodingFlags"].is_null());
 }

@@ -164,6 +164,17 @@ pub(crate) fn interval(params: &Params) -> Result<i64, ApiError> {
     Ok(interval_ns)
 }
 
+/// A parameter that is true or false, false by default.
+pub(crate) fn flag(params: &Params, name: &str) -> Result<bool, ApiError> {
+    match params.get_non_empty(name) {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(other) => {
+            Err(ApiError::bad_request(format!("{name} is true or false, and not {other:?}")))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,6 +199,21 @@ mod tests {
         let text = "end timestamp must not be before or equal to start time";
         assert_eq!(range_of(&equal), Err(text.into()));
         assert!(range_of("since=5").unwrap_err().starts_with("could not parse 'since'"));
+    }
+
+    #[test]
+    fn flags_are_true_or_false() {
+        let flag_of = |text: &str| {
+            flag(&Params::parse(text.as_bytes()).unwrap(), "f").map_err(|e| e.to_string())
+        };
+        for (text, value) in [("", false), ("f=", false), ("f=false", false), ("f=true", true)] {
+            assert_eq!(flag_of(text), Ok(value), "{text}");
+        }
+        for text in ["1", "True", "yes", "true%20"] {
+            let error = flag_of(&format!("f={text}")).expect_err("no flag");
+            assert!(error.starts_with("f is true or false, and not \""), "{error}");
+        }
+        assert!(!flag_of("f=a%0Ab").expect_err("no flag").contains('\n'), "in one line");
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl<R: Runtime> Tails<R> {
             Ok(Arc::new(expr))
         };
         let expr = self.querier.parse(text, read).await?;
-        let form = form(request, dialect);
+        let form = form(request, &params, dialect)?;
         if let Expr::Log(log) = &**expr {
             // Patterns that do not compile are found here, as long as there is a status.
             let params = TailPipeline::params(log, form, core.runtime.unix_nanos());
@@ -171,16 +171,15 @@ impl<R: Runtime> Tails<R> {
     }
 }
 
-/// How frames are written.
-fn form(request: &Request, dialect: Dialect) -> Form {
-    let flags = request.head.header("x-loki-response-encoding-flags").unwrap_or_default();
-    match dialect {
-        Dialect::Legacy => Form::Legacy,
-        Dialect::V1 if flags.split(',').any(|flag| flag == "categorize-labels") => {
-            Form::Categorized
-        }
-        Dialect::V1 => Form::Plain,
+/// How frames are written. A page cannot set headers of a WebSocket, so a parameter says the same.
+fn form(request: &Request, params: &Params, dialect: Dialect) -> Result<Form, ApiError> {
+    if dialect == Dialect::Legacy {
+        return Ok(Form::Legacy);
     }
+    let flags = request.head.header("x-loki-response-encoding-flags").unwrap_or_default();
+    let is_asked = params::flag(params, "categorize")?;
+    let is_categorized = is_asked || flags.split(',').any(|flag| flag == "categorize-labels");
+    Ok(if is_categorized { Form::Categorized } else { Form::Plain })
 }
 
 /// The query with `|~ pattern` behind its other stages.

@@ -240,6 +240,14 @@ const TABLE: &[(&str, u16, How)] = &[
         }),
     ),
     (
+        "categorize is true or false, and not <value>",
+        400,
+        Provoked(|n| {
+            let params = [("query", r#"{app="x"}"#), ("categorize", "1")];
+            n.narrow.get(&query::target("/loki/api/v1/tail", &params))
+        }),
+    ),
+    (
         "log queries are not supported as an instant query type, please change your query to a \
          range query type",
         400,

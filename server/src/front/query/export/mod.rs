@@ -52,7 +52,7 @@ impl<R: Runtime> Querier<R> {
         let params = params::of(request)?;
         let now_ns = self.core.runtime.unix_nanos();
         let range = params::time_range(&params, now_ns, params::QUERY_RANGE_NS)?;
-        let says_cursors = flag(&params, "cursors")?;
+        let says_cursors = params::flag(&params, "cursors")?;
         let format = params.get_non_empty("format").unwrap_or("ndjson");
         let text = params.get("query").unwrap_or_default();
         let expr = self.bounded(&context, self.parse_query(text)).await?;
@@ -100,17 +100,6 @@ impl<R: Runtime> Querier<R> {
         let read_bytes = page.as_ref().map_or(0, |page| page.read_bytes);
         export.take(page).await?;
         Ok((response.with_chunks(export), read_bytes))
-    }
-}
-
-/// A parameter that is true or false.
-fn flag(params: &Params, name: &str) -> Result<bool, ApiError> {
-    match params.get_non_empty(name) {
-        None | Some("false") => Ok(false),
-        Some("true") => Ok(true),
-        Some(other) => {
-            Err(ApiError::bad_request(format!("{name} is true or false, and not {other:?}")))
-        }
     }
 }
 
