@@ -41,23 +41,11 @@ export async function queryRange(p: Page, signal: Signal): Promise<Answer> {
   return toAnswer((await r.json()) as RawAnswer, p.newestFirst, r.headers.get('X-Logsvc-Next-Cursor'));
 }
 
-/** Lines with all labels in one place, as a tail sends them. */
-export async function mergedPage(p: Page, signal: Signal): Promise<{ streams: RawStream[]; cursor: string | null }> {
-  const r = await page({
-    query: p.query, start: p.start, end: p.end, limit: p.limit, direction: p.newestFirst ? 'backward' : 'forward', cursor: p.cursor ?? undefined,
-  }, post(signal));
-  const a = (await r.json()) as RawAnswer;
-  return { streams: (a.data.result ?? []) as RawStream[], cursor: r.headers.get('X-Logsvc-Next-Cursor') };
-}
-
-/**
- * The address of a tail. A page cannot set headers of a WebSocket, so the tenant is a parameter
- * (README.md, "Needs of the server").
- */
+/** The address of a tail. A page cannot set headers of a WebSocket, so parameters say the same. */
 export function tailAddress(query: string, limit: number, start: Ns | null): string {
   const url = new URL(address(L + 'tail'));
   url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
-  url.search = encode({ query, limit, start: start ?? undefined, tenant: tenant.value }).toString();
+  url.search = encode({ query, limit, start: start ?? undefined, tenant: tenant.value, categorize: 'true' }).toString();
   return url.href;
 }
 

@@ -9,14 +9,8 @@ const sorted = (l: Labels): string => JSON.stringify(Object.entries(l).sort(([a]
 /** The name of a line in the address: its time, and a hash of the rest. */
 export const lineName = (l: Line): string => `${l.ts}.${hash(sorted(l.stream) + sorted(l.meta) + l.line)}`;
 
-/**
- * The same for lines of tails, where labels and metadata are one map. New lines of a tail lack the
- * level `unknown`, which queries show for them.
- */
-export function mergedKey(ts: string, line: string, labels: Labels): string {
-  const { detected_level, ...rest } = labels;
-  return ts + sorted(detected_level === undefined || detected_level === 'unknown' ? rest : labels) + line;
-}
+/** The same as a key for comparisons: longer, and made without a hash. */
+export const lineKey = (l: Line): string => l.ts + sorted(l.stream) + sorted(l.meta) + l.line;
 
 export const sameMeta = (a: Labels, b: Labels): boolean => sorted(a) === sorted(b);
 export const sameLabels = sameMeta;

@@ -2,12 +2,13 @@
 // the connection ends. Memory is bounded: only the newest lines are kept.
 
 import { signal } from '@preact/signals';
-import { labels, mergedPage, metricNow, tailAddress, tailRefusal } from '../api';
+import { metricNow, queryRange, tailAddress, tailRefusal } from '../api';
 import { Unreachable } from '../http';
 import { addNs, compareNs, msToNs, type Ns } from '../time/ns';
 import { count } from '../text/size';
-import { mergedKey } from './identity';
-import { nextId, type Labels, type Line } from './types';
+import { linesOf, type RawStream } from './answers';
+import { lineKey } from './identity';
+import { nextId, type Answer, type Labels, type Line } from './types';
 
 export interface TailRow extends Line { mark?: string }
 export type TailStatus = { kind: 'connecting' | 'open' | 'interrupted' | 'ended'; text: string; error?: Error };
@@ -20,7 +21,7 @@ const PAGE = 5000;
 const OVERLAP = 2_000_000_000n;
 const NONE: Labels = Object.freeze({});
 
-interface Frame { streams?: { stream: Labels; values: [string, string][] }[] | null; dropped_entries?: unknown[] | null }
+interface Frame { streams?: RawStream[] | null; dropped_entries?: unknown[] | null }
 
 export class Tail {
   readonly rows = signal<readonly TailRow[]>([]);
@@ -45,12 +46,10 @@ export class Tail {
   private opened = 0;
   private received = 0;
   private readonly abort = new AbortController();
-  private names: Set<string> | null = null;
 
   constructor(readonly query: string) {
     this.timer = window.setInterval(() => this.flush(), FLUSH_MS);
-    const now = Date.now();
-    void labels('', { from: msToNs(now - 86_400_000), to: msToNs(now + 60_000) }, this.abort.signal).then((l) => { this.names = new Set(l); }, () => {}).finally(() => this.connect());
+    this.connect();
   }
 
   close(): void {
@@ -96,7 +95,7 @@ export class Tail {
     let f: Frame;
     try { f = JSON.parse(String(data)) as Frame; } catch { return; }
     const into = this.filling ?? this.pending;
-    for (const s of f.streams ?? []) for (const [ts, line] of s.values) into.push(this.row(ts, line, s.stream));
+    for (const line of linesOf(f.streams ?? [])) into.push(this.seen(line));
     // What came before the tail began says nothing about its speed.
     if (Date.now() - this.opened > 500) this.received += f.streams?.length ?? 0;
     if (f.dropped_entries?.length) this.missed.value += f.dropped_entries.length;
@@ -104,13 +103,10 @@ export class Tail {
     if (this.pending.length > KEPT * 2) { this.overflow.value += this.pending.length - KEPT; this.pending = this.pending.slice(-KEPT); }
   }
 
-  private row(ts: Ns, line: string, all: Labels): TailRow {
-    if (this.last === null || compareNs(ts, this.last) > 0) this.last = ts;
-    if (!this.names) return { ts, line, stream: all, meta: NONE, parsed: NONE, id: nextId() };
-    const stream: Labels = {};
-    const meta: Labels = {};
-    for (const k in all) (this.names.has(k) ? stream : meta)[k] = all[k]!;
-    return { ts, line, stream, meta, parsed: NONE, id: nextId() };
+  /** Notes how far the tail has come. */
+  private seen(line: Line): Line {
+    if (this.last === null || compareNs(line.ts, this.last) > 0) this.last = line.ts;
+    return line;
   }
 
   private flush(): void {
@@ -154,7 +150,7 @@ export class Tail {
     const from = addNs(last, -OVERLAP);
     const seen = new Set<string>();
     for (const list of [this.rows.value, this.pending]) {
-      for (const r of list) if (!r.mark && compareNs(r.ts, from) >= 0) seen.add(this.key(r));
+      for (const r of list) if (!r.mark && compareNs(r.ts, from) >= 0) seen.add(lineKey(r));
     }
     const end = msToNs(Date.now() + 1000);
     const fetched: TailRow[] = [];
@@ -162,10 +158,9 @@ export class Tail {
     let text = 'Interrupted, resumed. No line is missing.';
     try {
       do {
-        const page: Awaited<ReturnType<typeof mergedPage>> = await mergedPage({ query: this.query, start: from, end, limit: PAGE, newestFirst: true, cursor }, this.abort.signal);
-        const rows = page.streams.flatMap((s) => s.values.map(([ts, line]) => this.row(ts, line, s.stream)));
-        if (page.streams.length > 1) rows.sort((a, b) => compareNs(b.ts, a.ts));
-        fetched.push(...rows);
+        const page: Answer = await queryRange({ query: this.query, start: from, end, limit: PAGE, newestFirst: true, cursor }, this.abort.signal);
+        if (page.kind !== 'lines') break;
+        for (const line of page.lines) fetched.push(this.seen(line));
         cursor = page.cursor;
       } while (cursor && fetched.length < KEPT);
       if (cursor) text = `Interrupted, resumed. ${await this.missing(from, end, fetched.length)} lines of the gap are not shown.`;
@@ -173,9 +168,9 @@ export class Tail {
       if (this.abort.signal.aborted) return;
       text = `Interrupted. What came meanwhile could not be fetched: ${(e as Error).message}`;
     }
-    const fresh = fetched.reverse().filter((r) => !seen.has(this.key(r)));
-    for (const r of fresh) seen.add(this.key(r));
-    const live = (this.filling ?? []).filter((r) => !seen.has(this.key(r)));
+    const fresh = fetched.reverse().filter((r) => !seen.has(lineKey(r)));
+    for (const r of fresh) seen.add(lineKey(r));
+    const live = (this.filling ?? []).filter((r) => !seen.has(lineKey(r)));
     this.filling = null;
     this.tries = 0;
     this.pending.push(this.mark(text), ...fresh, ...live);
@@ -190,6 +185,4 @@ export class Tail {
       return 'Some';
     }
   }
-
-  private key(r: TailRow): string { return mergedKey(r.ts, r.line, { ...r.stream, ...r.meta }); }
 }
