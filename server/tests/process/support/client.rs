@@ -179,6 +179,10 @@ pub(crate) fn read_body(connection: &mut impl BufRead, mut reply: Reply) -> io::
             }
         }
     }
+    // 304 never has a body, and need not say the length of what it stands for.
+    if reply.status == 304 {
+        return Ok(reply);
+    }
     let len = reply.header("content-length").and_then(|text| text.parse().ok());
     let len = len.ok_or_else(|| bad("an answer without a length".to_owned()))?;
     read_exactly(connection, len, &mut reply.body)?;
