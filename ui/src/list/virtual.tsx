@@ -2,7 +2,7 @@
 // with the arrows or j and k. Rows may have different heights; those are measured once drawn, and what
 // the reader looks at stays in place when rows above it come, go or change.
 
-import type { JSX } from 'preact';
+import { Component, type JSX } from 'preact';
 import { useEffect, useLayoutEffect, useReducer, useRef } from 'preact/hooks';
 import { Heights } from './heights';
 
@@ -37,6 +37,20 @@ export interface ListProps<T> {
 const OVER = 8;
 const PAD = 12;
 
+interface ContentProps { item: unknown; row: (item: unknown) => JSX.Element }
+
+/**
+ * What a row shows: drawn once for an item, however often the list moves. Elements of earlier renders are not
+ * kept for that: each of them knows the whole tree that it was part of, with all its items.
+ */
+class Content extends Component<ContentProps> {
+  override shouldComponentUpdate(next: ContentProps): boolean {
+    return next.item !== this.props.item || next.row !== this.props.row;
+  }
+
+  override render({ item, row }: ContentProps): JSX.Element { return row(item); }
+}
+
 export function VirtualList<T>(p: ListProps<T>): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const space = useRef<HTMLDivElement>(null);
@@ -44,7 +58,6 @@ export function VirtualList<T>(p: ListProps<T>): JSX.Element {
   const seen = useRef({ prepended: p.prepended, dropped: p.dropped ?? 0, layout: p.layout });
   const shift = useRef(0);
   const frame = useRef(0);
-  const rowsBefore = useRef<{ row: ListProps<T>['row']; drawn: Map<T, JSX.Element> }>({ row: p.row, drawn: new Map() });
   const [, redraw] = useReducer((n: number, _: void) => n + 1, 0);
   const h = heights.current;
 
@@ -138,19 +151,14 @@ export function VirtualList<T>(p: ListProps<T>): JSX.Element {
   };
 
   const rows: JSX.Element[] = [];
-  const drawn = new Map<T, JSX.Element>();
-  const before = rowsBefore.current.row === p.row ? rowsBefore.current.drawn : null;
-  rowsBefore.current = { row: p.row, drawn };
   for (let i = first; i < last; i++) {
     const item = p.items[i]!;
-    const content = before?.get(item) ?? p.row(item);
-    drawn.set(item, content);
     rows.push(
       <div key={p.keyOf(item)} id={`row-${p.keyOf(item)}`} data-index={i} role="option" aria-selected={i === p.active}
         aria-posinset={i + 1} aria-setsize={p.items.length}
         class={`row ${i === p.active ? 'active' : ''} ${p.rowClass?.(item) ?? ''}`} style={{ transform: `translateY(${h.top(i)}px)` }}
         onClick={() => { if (!getSelection()?.toString()) { p.onActive(i); p.onOpen(i); } }}>
-        {content}
+        <Content item={item} row={p.row as (item: unknown) => JSX.Element} />
       </div>);
   }
   const active = p.items[p.active];
