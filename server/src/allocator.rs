@@ -4,6 +4,10 @@
 //! hundred megabytes a second then holds up to a hundred that nothing uses; with a
 //! hundredth of that time it holds a quarter less memory for the same CPU time, since what
 //! is used all the time is used again sooner than that.
+//!
+//! `.cargo/config.toml` builds mimalloc without its pages for blocks of 64 to 512 KiB, because a page
+//! goes back only when all of its blocks are free, and every thread has pages of its own for every
+//! size of blocks. Each such block is a page of its own instead.
 
 use std::ffi::{c_int, c_long};
 
@@ -37,5 +41,17 @@ mod tests {
         }
         release_early();
         assert_eq!(delay_ms(), PURGE_DELAY_MS);
+    }
+
+    #[test]
+    fn buffers_are_pages_of_their_own() {
+        // SAFETY: computes a number.
+        let held = |bytes| unsafe { libmimalloc_sys::mi_good_size(bytes) };
+        // Blocks that share pages come in classes of size, an eighth of a power of two apart.
+        assert_eq!(held(40_000), 40 << 10);
+        // An environment with a CFLAGS of its own would make the test prove nothing.
+        if option_env!("CFLAGS").is_some_and(|flags| flags.contains("MI_ENABLE_LARGE_PAGES=0")) {
+            assert_eq!(held(200_000), 200_000_usize.next_multiple_of(4096));
+        }
     }
 }
