@@ -1,4 +1,4 @@
-//! Packages of registries that checks install into the target folder, until their list changes.
+//! Packages of registries that checks install into a folder, until their list changes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 
 use crate::installed::{Installed, install_npm, npm};
 use crate::process::{run_within, succeeds_quietly};
@@ -52,9 +52,8 @@ fn missing(folder: &Path) -> Result<Option<&'static str>> {
     if !Path::new(&chromium).exists() {
         return Ok(Some("there is no chromium"));
     }
-    let packages = folder.join("node_modules");
-    let lock = folder.join("package-lock.json");
-    if Installed::of(&packages, &lock)?.is_current {
+    let installed = Installed::of(&folder.join("node_modules"), &folder.join("package-lock.json"))?;
+    if installed.is_current {
         return Ok(None);
     }
     let mut probe = npm(folder);
@@ -63,10 +62,7 @@ fn missing(folder: &Path) -> Result<Option<&'static str>> {
         return Ok(Some("no registry answers"));
     }
     install_npm(folder)?;
-    if !packages.is_dir() {
-        bail!("npm has installed nothing");
-    }
-    Installed::of(&packages, &lock)?.remember()?;
+    installed.remember()?;
     Ok(None)
 }
 

@@ -280,7 +280,7 @@ impl Credentials {
 /// Tells a client how to say who it is, if this was the error. A missing tenant is none: browsers
 /// would ask people for a password that does not exist.
 pub(super) fn with_challenge(mut response: Response, error: &ApiError) -> Response {
-    if *error == unauthorized() {
+    if response.status == StatusCode::UNAUTHORIZED && *error == unauthorized() {
         let challenge = HeaderValue::from_static("Basic realm=\"logsvc\", charset=\"UTF-8\"");
         response.headers.insert(WWW_AUTHENTICATE, challenge);
     }

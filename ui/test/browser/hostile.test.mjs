@@ -121,7 +121,7 @@ test('100,000 lines scroll at the speed of the screen', { timeout: 120_000 }, as
     await new Promise((r) => requestAnimationFrame(r));
     return /^100,000/.test(document.querySelector('.status').textContent);
   }), 90_000);
-  const frames = await page.evaluate(async () => {
+  const scroll = () => page.evaluate(async () => {
     const list = document.querySelector('.list');
     list.scrollTop = 1_200_000;
     await new Promise((r) => setTimeout(r, 300));
@@ -133,13 +133,16 @@ test('100,000 lines scroll at the speed of the screen', { timeout: 120_000 }, as
       times.push(now - last);
       last = now;
     }
-    return times.sort((a, b) => a - b);
+    times.sort((a, b) => a - b);
+    return { median: times[90], p95: times[171] };
   });
-  // The figures are for a quiet machine. The bound only tells a list that draws too much from one that does not, also
-  // on a machine that does something else as well: half of the frames are at most one frame late.
-  const [median, p95] = [frames[90], frames[171]];
-  console.log(`# frames while scrolling: median ${median.toFixed(1)} ms, 95 % under ${p95.toFixed(1)} ms`);
-  assert.ok(median < 34, `${median} ${p95}`);
+  // A machine that does something else meanwhile gets another try; a list that draws too much fails all of them.
+  let frames;
+  for (let tries = 0; tries < 5 && !(frames?.median < 18 && frames.p95 < 60); tries++) {
+    frames = await scroll();
+    console.log(`# frames while scrolling: median ${frames.median.toFixed(1)} ms, 95 % under ${frames.p95.toFixed(1)} ms`);
+  }
+  assert.ok(frames.median < 18 && frames.p95 < 60, `${frames.median} ${frames.p95}`);
   assert.ok(await rows(page).count() < 100);
   await page.done();
 });
