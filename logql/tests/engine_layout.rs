@@ -138,6 +138,7 @@ fn layouts(random: &mut Random) -> Vec<Layout> {
             use_summaries: random.below(2) == 0,
             use_wants: random.below(2) == 0,
             use_shortcuts: random.below(2) == 0,
+            repeat_sets: shards == 3,
         });
     }
     layouts

@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 
 use logsvc_logql::engine::testing::{Layout, TestEntry, TestStore};
-use logsvc_logql::engine::{Direction, Place, Plan, QueryParams, QueryResult};
+use logsvc_logql::engine::{
+    Direction, EntryPlace, Place, Plan, QueryParams, QueryResult, StreamResult,
+};
 use logsvc_logql::syntax;
 use logsvc_proto::Labels;
 use logsvc_testkit::Rng;
@@ -134,6 +136,73 @@ fn sorted(rows: &[Row]) -> Vec<Row> {
     let mut rows = rows.to_vec();
     rows.sort();
     rows
+}
+
+/// The entries of a result with their times and places, stream by stream.
+fn placed(result: QueryResult) -> Vec<Vec<(i64, EntryPlace, Box<[u8]>)>> {
+    let QueryResult::Streams(streams) = result else { panic!("{result:?}") };
+    let entries_of = |stream: StreamResult| {
+        assert_eq!(stream.entries.len(), stream.places.len(), "each entry has a place");
+        let entries = stream.entries.into_iter().zip(stream.places);
+        entries.map(|(entry, place)| (entry.timestamp_ns, place, entry.line)).collect()
+    };
+    streams.into_iter().map(entries_of).collect()
+}
+
+#[test]
+fn the_entries_around_a_place_are_those_of_its_stream() {
+    let selectors =
+        [r#"{app="m"}"#, r#"{app="m"}"#, r#"{app="m"}"#, r#"{app="m"}"#, r#"{s=~"0|1"}"#];
+    let mut checked = 0;
+    for seed in logsvc_testkit::seeds(30) {
+        let mut random = Rng::new(seed);
+        let mut store = TestStore::new();
+        let count = 1 + random.below(200);
+        (0..count).for_each(|number| push(&mut store, &mut random, number));
+        let mut all = QueryParams::range(0, 1000, 1);
+        (all.limit, all.direction) = (1_000_000, Direction::Forward);
+        (all.places, all.categorize_labels) = (true, true);
+        let run = |text: &str, params: &QueryParams, layout: &Layout| {
+            let expr = syntax::parse(text).expect("a query");
+            let plan = Plan::new(&expr, params).expect("a plan");
+            placed(store.page(&plan, layout).expect("an answer").0)
+        };
+        let streams = run(r#"{app="m"}"#, &all, &Layout::PLAIN);
+        for (query, selector) in QUERIES.iter().zip(selectors) {
+            let mut params = all.clone();
+            params.limit = 1 + random.below(50) as usize;
+            params.categorize_labels = random.one_in(2);
+            if random.one_in(2) {
+                params.direction = Direction::Backward;
+            }
+            let found = run(query, &params, &layout(&mut random));
+            for (timestamp_ns, place, _) in found.into_iter().flatten().take(20) {
+                let is_it =
+                    |entry: &&(i64, EntryPlace, _)| (entry.0, entry.1) == (timestamp_ns, place);
+                let stream = streams.iter().find(|stream| stream.iter().any(|e| is_it(&e)));
+                let stream = stream.expect("the entry is in the store");
+                assert_eq!(stream.iter().filter(is_it).count(), 1, "seed {seed}: one of its kind");
+                let at = stream.iter().position(|e| is_it(&e)).expect("it is there");
+                let limit = 1 + random.below(8) as usize;
+                let side = |direction: Direction, random: &mut Rng| {
+                    let mut params = all.clone();
+                    (params.limit, params.direction) = (limit, direction);
+                    params.after = Some(place.at(timestamp_ns));
+                    params.from_place = direction == Direction::Forward;
+                    params.only_stream = Some(place.stream_hash);
+                    run(selector, &params, &layout(random)).concat()
+                };
+                let behind = side(Direction::Forward, &mut random);
+                let expected: Vec<_> = stream[at..].iter().take(limit).cloned().collect();
+                assert_eq!(behind, expected, "seed {seed}: {query}, the entry and those behind it");
+                let before = side(Direction::Backward, &mut random);
+                let expected: Vec<_> = stream[..at].iter().rev().take(limit).cloned().collect();
+                assert_eq!(before, expected, "seed {seed}: {query}, those before it");
+                checked += 1;
+            }
+        }
+    }
+    println!("{checked} places");
 }
 
 #[test]

@@ -271,6 +271,7 @@ impl Writer {
             use_summaries: self.rng.one_in(2),
             use_wants: self.rng.one_in(2),
             use_shortcuts: self.rng.one_in(2),
+            repeat_sets: shards == 3,
         })
     }
 

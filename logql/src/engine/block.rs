@@ -201,8 +201,8 @@ const NO_NEXT: u32 = u32::MAX;
 /// Most names that a dictionary lists.
 const MAX_NAMES: usize = 16;
 
-/// A text that [`MetadataSets::push_text`] added to one dictionary.
-#[derive(Clone, Copy, Debug)]
+/// The place of a text in one dictionary. Equal texts may have several places.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextRef(Span);
 
 /// A piece of `MetadataSets::text`.
@@ -359,6 +359,16 @@ impl MetadataSets {
         let id = id as usize;
         let start = if id == 0 { 0 } else { self.sets[id - 1].0 as usize };
         &self.pairs[start..self.sets[id].0 as usize]
+    }
+
+    /// The places of the names and values of set `id`, sorted by name.
+    pub(crate) fn places(&self, id: u32) -> impl Iterator<Item = (TextRef, TextRef)> {
+        self.set_pairs(id).iter().map(|&(name, value)| (TextRef(name), TextRef(value)))
+    }
+
+    /// The text at a place of this dictionary.
+    pub(crate) fn text_at(&self, place: TextRef) -> &str {
+        self.text_of(place.0)
     }
 
     fn text_of(&self, span: Span) -> &str {

@@ -52,7 +52,7 @@ pub use merge::{Finished, MergeState};
 pub use meter::{Allowance, Stop, Unlimited};
 pub use params::{Direction, QueryLimits, QueryParams, QueryTime};
 pub use parts::{KnownParts, WindowParts};
-pub use place::Place;
+pub use place::{EntryPlace, Place};
 pub use plan::{LeafPlan, Plan, StreamLabels};
 pub use required::{LineTest, LineTests, RequiredText};
 pub use result::{

@@ -72,6 +72,12 @@ pub struct QueryParams {
     /// Log queries go on behind this entry of the same query's answer. Not together with an
     /// interval.
     pub after: Option<Place>,
+    /// Log queries: begin with the entry of `after` itself.
+    pub from_place: bool,
+    /// Log queries: tell the places of all entries.
+    pub places: bool,
+    /// Log queries: only the stream with this [`Place::stream_hash`].
+    pub only_stream: Option<u64>,
     /// Metric range queries: round the start down and the end up to multiples of
     /// the step, as Loki does where it splits queries.
     pub align_to_step: bool,
@@ -80,6 +86,19 @@ pub struct QueryParams {
     pub categorize_labels: bool,
     /// Bounds.
     pub limits: QueryLimits,
+}
+
+/// How the entries that the leaves of a log query find become its answer. The fields are those of
+/// [`QueryParams`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogAnswer {
+    pub(crate) direction: Direction,
+    pub(crate) limit: usize,
+    pub(crate) interval_ns: i64,
+    pub(crate) after: Option<Place>,
+    pub(crate) from_place: bool,
+    pub(crate) places: bool,
+    pub(crate) categorize_labels: bool,
 }
 
 impl QueryParams {
@@ -110,6 +129,9 @@ impl QueryParams {
             direction: Direction::Backward,
             interval_ns: 0,
             after: None,
+            from_place: false,
+            places: false,
+            only_stream: None,
             align_to_step: false,
             categorize_labels: false,
             limits: QueryLimits::default(),

@@ -23,8 +23,8 @@ use logsvc_proto::Labels;
 
 use super::error::PlanError;
 use super::matcher::CompiledMatcher;
-use super::params::{Direction, Grid, QueryParams, QueryTime, Windows};
-use super::place::Place;
+use super::params::{Direction, Grid, LogAnswer, QueryParams, QueryTime, Windows};
+use super::place::{Place, stream_hash};
 use super::range::SampleFunction;
 use crate::syntax::ast::{
     BinaryOp, Expr, Grouping, LabelReplace, LogExpr, MatchOp, Matcher, MetricExpr,
@@ -43,22 +43,9 @@ pub struct Plan {
 /// The merge part of a plan.
 #[derive(Debug)]
 pub(crate) enum Root {
-    Log {
-        direction: Direction,
-        limit: usize,
-        interval_ns: i64,
-        after: Option<Place>,
-        categorize_labels: bool,
-    },
-    Metric {
-        node: Node,
-        grid: Grid,
-        is_instant: bool,
-        max_series: usize,
-    },
-    Patterns {
-        step_ns: i64,
-    },
+    Log(LogAnswer),
+    Metric { node: Node, grid: Grid, is_instant: bool, max_series: usize },
+    Patterns { step_ns: i64 },
 }
 
 /// An expression over merged leaves.
@@ -126,6 +113,8 @@ pub struct LeafPlan {
     pub(crate) kind: LeafKind,
     /// The limit on its series that follows from the limit of the answer.
     pub(crate) series_limit: Option<SeriesLimit>,
+    /// The only stream that is read, by its [`Place::stream_hash`].
+    pub(crate) only_stream: Option<u64>,
 }
 
 /// How many series a leaf may have: the answer has one for each of them, or for each group.
@@ -143,6 +132,8 @@ pub(crate) enum LeafKind {
         limit: usize,
         interval_ns: i64,
         after: Option<Place>,
+        /// Whether the hashes of entries as they are stored are part of the result.
+        places: bool,
     },
     Range {
         windows: Windows,
@@ -213,6 +204,18 @@ impl LeafPlan {
             .iter()
             .map(|matcher| CompiledMatcher::new(matcher).map_err(PlanError::Pattern))
             .collect()
+    }
+
+    /// Whether a stream with these labels is read, given that the matchers select it.
+    #[must_use]
+    pub fn reads_stream(&self, labels: &Labels) -> bool {
+        self.only_stream.is_none_or(|hash| stream_hash(labels) == hash)
+    }
+
+    /// Whether only one of the streams that the matchers select is read.
+    #[must_use]
+    pub fn reads_one_stream(&self) -> bool {
+        self.only_stream.is_some()
     }
 
     /// The leaf reads entries with `start <= t < end`, in nanoseconds.
@@ -299,10 +302,19 @@ impl Leaves {
                 (start_ns, end_ns.min(place.timestamp_ns.saturating_add(1)))
             }
         };
-        let kind = LeafKind::Log { direction, limit, interval_ns, after };
-        self.add(log, bounds_ns, kind);
-        let categorize_labels = params.categorize_labels;
-        Ok(Root::Log { direction, limit, interval_ns, after, categorize_labels })
+        let QueryParams { places, from_place, categorize_labels, .. } = *params;
+        let kind = LeafKind::Log { direction, limit, interval_ns, after, places };
+        let leaf = self.add(log, bounds_ns, kind);
+        self.leaves[leaf].only_stream = params.only_stream;
+        Ok(Root::Log(LogAnswer {
+            direction,
+            limit,
+            interval_ns,
+            after,
+            from_place,
+            places,
+            categorize_labels,
+        }))
     }
 
     fn add(&mut self, log: &LogExpr, bounds_ns: (i64, i64), kind: LeafKind) -> usize {
@@ -313,8 +325,10 @@ impl Leaves {
         let index = self.leaves.len();
         let log = Arc::new(log.clone());
         let ((start_ns, end_ns), now_ns) = (bounds_ns, self.now_ns);
-        let series_limit = None;
-        self.leaves.push(LeafPlan { index, log, start_ns, end_ns, now_ns, kind, series_limit });
+        let (series_limit, only_stream) = (None, None);
+        let leaf =
+            LeafPlan { index, log, start_ns, end_ns, now_ns, kind, series_limit, only_stream };
+        self.leaves.push(leaf);
         index
     }
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use logsvc_proto::Labels;
 
+use super::place::EntryPlace;
+
 /// The answer to a query, in the order of the response.
 #[derive(Clone, PartialEq, Debug)]
 pub enum QueryResult {
@@ -45,12 +47,21 @@ pub struct StreamResult {
     pub labels: Labels,
     /// Not empty.
     pub entries: Vec<ResultEntry>,
+    /// The place of each entry, where places were asked for.
+    pub places: Vec<EntryPlace>,
 }
 
 impl StreamResult {
+    /// Entries without places.
+    #[must_use]
+    pub fn new(labels: Labels, entries: Vec<ResultEntry>) -> StreamResult {
+        StreamResult { labels, entries, places: Vec::new() }
+    }
+
     fn held_bytes(&self) -> usize {
         let mut bytes = size_of_val(self) + self.labels.as_bytes().len();
         bytes += self.entries.capacity() * size_of::<ResultEntry>();
+        bytes += self.places.capacity() * size_of::<EntryPlace>();
         let mut before = std::ptr::null();
         for entry in &self.entries {
             bytes += entry.line.len();

@@ -75,6 +75,8 @@ pub struct Layout {
     pub use_wants: bool,
     /// Let executors look at lines before the pipeline does.
     pub use_shortcuts: bool,
+    /// Give each entry with metadata a set with texts of its own, as drafts of segments do.
+    pub repeat_sets: bool,
 }
 
 impl Layout {
@@ -87,6 +89,7 @@ impl Layout {
         use_summaries: false,
         use_wants: false,
         use_shortcuts: false,
+        repeat_sets: false,
     };
 }
 
@@ -100,6 +103,7 @@ impl Default for Layout {
             use_summaries: true,
             use_wants: true,
             use_shortcuts: true,
+            repeat_sets: false,
         }
     }
 }
@@ -220,7 +224,7 @@ impl TestStore {
             executor = executor.without_shortcuts();
         }
         for (number, stream) in self.streams.iter().enumerate() {
-            if matches(&matchers, &stream.labels) {
+            if matches(&matchers, &stream.labels) && leaf.reads_stream(&stream.labels) {
                 run_stream(&mut executor, stream, number, shard, layout);
             }
         }
@@ -249,7 +253,10 @@ fn run_stream(
         if home % layout.shards != shard {
             continue;
         }
-        let columns = Columns::new(chunk, layout.sort_blocks);
+        let mut columns = Columns::new(chunk, layout.sort_blocks);
+        if layout.repeat_sets {
+            columns.repeat_sets();
+        }
         let block = columns.block(arrival);
         let summary = columns.summary();
         if layout.use_wants && !executor.wants(summary.min_timestamp_ns, summary.max_timestamp_ns) {
@@ -356,6 +363,19 @@ impl Columns {
             columns.set_ids.push(columns.sets.intern(pairs).expect("less than 4 GiB"));
         }
         columns
+    }
+
+    /// Gives each entry with metadata a set with texts of its own.
+    fn repeat_sets(&mut self) {
+        const FITS: &str = "less than 4 GiB";
+        let mut repeated = MetadataSets::new();
+        for id in &mut self.set_ids {
+            let mut text = |text| repeated.push_text(text).expect(FITS);
+            let pairs = self.sets.get(*id).map(|(name, value)| (text(name), text(value)));
+            let pairs: Vec<_> = pairs.collect();
+            *id = repeated.push_set(pairs).expect(FITS);
+        }
+        self.sets = repeated;
     }
 
     /// The block over these columns.

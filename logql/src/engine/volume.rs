@@ -68,6 +68,7 @@ impl Plan {
                 series: SeriesLabels::Stream(by),
             },
             series_limit: None,
+            only_stream: None,
         };
         leaf.compiled_matchers()?;
         let node = Node::Sums { leaf: 0, divisor_s: None };

@@ -77,6 +77,26 @@ impl StreamArrayWriter {
         out.extend_from_slice(b"}]");
     }
 
+    /// Writes an entry as [`StreamArrayWriter::categorized_entry`] does, and its place, which
+    /// needs no escapes.
+    pub fn placed_entry<'a>(
+        &mut self,
+        (timestamp_ns, line, place): (i64, &[u8], &str),
+        structured_metadata: impl Iterator<Item = (&'a str, &'a str)>,
+        parsed: impl Iterator<Item = (&'a str, &'a str)>,
+        out: &mut Vec<u8>,
+    ) {
+        self.categorized_entry(timestamp_ns, line, structured_metadata, parsed, out);
+        // The last object has no members, or is open again behind its last one.
+        out.truncate(out.len() - "}]".len());
+        if out.last() != Some(&b'{') {
+            out.push(b',');
+        }
+        out.extend_from_slice(b"\"place\":\"");
+        out.extend_from_slice(place.as_bytes());
+        out.extend_from_slice(b"\"}]");
+    }
+
     /// Closes the last stream and the array.
     pub fn end(&mut self, out: &mut Vec<u8>) {
         self.close_stream(out);

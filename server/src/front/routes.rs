@@ -229,6 +229,8 @@ routes! {
         => front.querier.query(request).await;
     QueryRange "loki_api_v1_query_range" GET_POST ["/loki/api/v1/query_range"] (QUERY)
         => front.querier.query_range(request).await;
+    Context "loki_api_v1_context" GET_POST ["/loki/api/v1/context"] (QUERY)
+        => front.querier.context(request).await;
     Export "loki_api_v1_export" GET_POST ["/loki/api/v1/export"] (QUERY)
         => front.querier.export(request).await;
     LegacyQuery "api_prom_query" GET_POST ["/api/prom/query"] (QUERY)

@@ -151,7 +151,10 @@ impl Shard {
         let range = TimeRange { start_ns, end_ns };
         let matchers = request.plan.compiled_matchers();
         let matchers = matchers.map_err(|error| ScanError::Plan(error.to_string()))?;
-        let slots = self.select(&request.tenants, &matchers);
+        let mut slots = self.select(&request.tenants, &matchers);
+        if request.plan.reads_one_stream() {
+            slots.retain(|&slot| request.plan.reads_stream(&self.shown(&request.tenants, slot)));
+        }
         let mut deletions = QueryDeletions::new(request.deletions, range);
         let mut snapshot = |slot: Slot| {
             let stream = &self.streams[slot as usize];

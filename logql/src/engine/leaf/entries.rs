@@ -36,6 +36,7 @@ impl EntryMatcher {
             limit: usize::MAX,
             interval_ns: 0,
             after: None,
+            places: false,
         };
         let plan = LeafPlan { kind, ..plan.clone() };
         let executor = LeafExecutor::compile(&plan, allowance, true)?;

@@ -17,12 +17,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use logsvc_proto::Labels;
-use xxhash_rust::xxh64::Xxh64;
 
 use super::super::labels::sets::EntryLabelSet;
 use super::super::meter::Meter;
 use super::super::params::Direction;
-use super::super::place::Place;
+use super::super::place::{Place, entry_hash, stream_hash};
 
 /// Thinning searches for entries to drop when the collector holds so many.
 const THIN_AT_LEAST: usize = 1024;
@@ -51,14 +50,7 @@ impl StreamKey {
         if !meter.admit(text_max_bytes) {
             return Self::first();
         }
-        let mut hash = Xxh64::new(0);
-        for (name, value) in labels {
-            for text in [name, value] {
-                hash.update(text.as_bytes());
-                hash.update(&[0xff]);
-            }
-        }
-        let key = Self { hash: hash.digest(), text: labels.canonical().into() };
+        let key = Self { hash: stream_hash(labels), text: labels.canonical().into() };
         meter.release(text_max_bytes.saturating_sub(key.held_bytes()));
         key
     }
@@ -123,6 +115,8 @@ impl Position {
 struct HeldEntry {
     label_set: u32,
     line: Box<[u8]>,
+    /// See [`PartialEntry::stored_hash`].
+    stored_hash: Option<u64>,
 }
 
 /// Collects the entries of a log query.
@@ -145,6 +139,8 @@ pub(crate) struct LogCollector {
     /// The entries of the stream and the time of that place. The merge knows which of them come
     /// behind it, so all are kept, and none counts for the limit.
     beside: BTreeMap<Position, HeldEntry>,
+    /// Whether [`PartialEntry::stored_hash`] is wanted.
+    tells_places: bool,
 }
 
 /// Where an entry stands with regard to the last page.
@@ -170,6 +166,28 @@ impl LogCollector {
             first_stream: StreamKey::first(),
             after: None,
             beside: BTreeMap::new(),
+            tells_places: false,
+        }
+    }
+
+    /// The same with hashes of entries as they are stored, if so wanted.
+    pub(crate) fn telling_places(self, tells_places: bool) -> Self {
+        Self { tells_places, ..self }
+    }
+
+    /// Whether hashes of entries as they are stored are wanted.
+    pub(crate) fn tells_places(&self) -> bool {
+        self.tells_places
+    }
+
+    /// Keeps the hash of an entry as it is stored, if the entry is held.
+    pub(crate) fn note_stored(&mut self, position: &Position, set: &EntryLabelSet, line: &[u8]) {
+        let held = match self.entries.get_mut(position) {
+            Some(held) => Some(held),
+            None => self.beside.get_mut(position),
+        };
+        if let Some(held) = held {
+            held.stored_hash = Some(entry_hash(&position.stream.text, set, line));
         }
     }
 
@@ -277,7 +295,7 @@ impl LogCollector {
         }
         meter.work(line.len());
         self.held_bytes += entry_bytes(line);
-        Some(HeldEntry { label_set, line: line.into() })
+        Some(HeldEntry { label_set, line: line.into(), stored_hash: None })
     }
 
     fn let_go(&mut self, dropped: &HeldEntry, meter: &Meter) {
@@ -378,6 +396,7 @@ impl LogCollector {
                 index: position.index,
                 label_set,
                 line: held.line,
+                stored_hash: held.stored_hash,
             });
         }
         partial
@@ -450,6 +469,9 @@ pub(crate) struct PartialEntry {
     /// Index into the partial's label sets.
     pub(crate) label_set: u32,
     pub(crate) line: Box<[u8]>,
+    /// [`super::super::place::EntryPlace::entry_hash`], where stages may have changed the entry
+    /// and it is wanted.
+    pub(crate) stored_hash: Option<u64>,
 }
 
 impl LogPartial {

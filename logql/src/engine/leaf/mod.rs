@@ -25,6 +25,7 @@ mod entries;
 mod executor;
 mod hints;
 mod limit;
+mod listed_sets;
 pub(crate) mod log;
 mod probe;
 pub(crate) mod range;

@@ -8,19 +8,9 @@ use logsvc_proto::Labels;
 use super::super::labels::sets::EntryLabelSet;
 use super::super::leaf::log::{LogPartial, PartialEntry, rank_of, thinned};
 use super::super::meter::Meter;
-use super::super::params::Direction;
-use super::super::place::{Place, entry_hash};
+use super::super::params::LogAnswer;
+use super::super::place::{EntryPlace, Place, entry_hash};
 use super::super::result::{EntryCategories, ResultEntry, StreamResult};
-
-/// How the entries are cut and grouped.
-#[derive(Clone, Copy)]
-pub(crate) struct LogMerge {
-    pub(crate) direction: Direction,
-    pub(crate) limit: usize,
-    pub(crate) interval_ns: i64,
-    pub(crate) after: Option<Place>,
-    pub(crate) categorize_labels: bool,
-}
 
 /// The position of an entry: the index of its partial, and its index there.
 type EntryIndex = (usize, usize);
@@ -40,11 +30,11 @@ const COMPARE_WORK: usize = 64;
 /// Bytes of a label set in the lists of the merge, besides its texts.
 const SET_BYTES: usize = 3 * size_of::<OutputSet>()
     + size_of::<EntryCategories>()
-    + 3 * size_of::<(&Labels, Vec<ResultEntry>)>()
+    + 3 * size_of::<(&Labels, Group)>()
     + 4 * size_of::<ResultEntry>()
     + size_of::<StreamResult>();
 
-impl LogMerge {
+impl LogAnswer {
     /// The first `limit` entries of all partials, grouped by labels, and the place of the last one
     /// if there may be more. A meter that is stopped ends it early.
     pub(crate) fn finish(
@@ -98,7 +88,7 @@ impl LogMerge {
             };
             let beside = order.iter().take_while(|&one| is_beside(one)).count();
             let behind = order.split_off(beside);
-            skipped = drop_page(meter, partials, after, &mut order);
+            skipped = drop_page(meter, partials, after, self.from_place, &mut order);
             order.extend(behind);
         }
         let mut kept: Vec<EntryIndex> = Vec::new();
@@ -164,6 +154,7 @@ impl LogMerge {
         partials: Vec<LogPartial>,
         kept: &[EntryIndex],
     ) -> Vec<StreamResult> {
+        let places = self.places_of(meter, &partials, kept);
         let mut sets: Vec<Vec<OutputSet>> = Vec::with_capacity(partials.len());
         let mut entries: Vec<Vec<Option<PartialEntry>>> = Vec::with_capacity(partials.len());
         for partial in partials {
@@ -175,14 +166,16 @@ impl LogMerge {
             sets.push(partial.label_sets.into_iter().map(|set| self.output_set(set)).collect());
             entries.push(partial.entries.into_iter().map(Some).collect());
         }
-        let mut groups: BTreeMap<&Labels, Vec<ResultEntry>> = BTreeMap::new();
-        for &(p, e) in kept {
+        let mut groups: BTreeMap<&Labels, Group> = BTreeMap::new();
+        for (at, &(p, e)) in kept.iter().enumerate() {
             let Some(entry) = entries[p][e].take() else { continue };
             if !meter.work(COMPARE_WORK * GROUP_DEPTH) {
                 break;
             }
             let set = &sets[p][entry.label_set as usize];
-            groups.entry(&set.labels).or_default().push(ResultEntry {
+            let group = groups.entry(&set.labels).or_default();
+            group.places.extend(places.get(at));
+            group.entries.push(ResultEntry {
                 // The mapping is its own inverse.
                 timestamp_ns: rank_of(entry.rank, self.direction),
                 line: entry.line,
@@ -191,8 +184,35 @@ impl LogMerge {
         }
         groups
             .into_iter()
-            .map(|(labels, entries)| StreamResult { labels: labels.clone(), entries })
+            .map(|(labels, Group { entries, places })| StreamResult {
+                labels: labels.clone(),
+                entries,
+                places,
+            })
             .collect()
+    }
+
+    /// The places of all entries, if they are wanted.
+    fn places_of(
+        &self,
+        meter: &Meter,
+        partials: &[LogPartial],
+        kept: &[EntryIndex],
+    ) -> Vec<EntryPlace> {
+        // Once here, and once in lists that double.
+        let places_bytes = 4 * kept.len() * size_of::<EntryPlace>();
+        if !self.places || !meter.admit(places_bytes) {
+            return Vec::new();
+        }
+        let place = |one: &EntryIndex| {
+            let entry = &partials[one.0].entries[one.1];
+            meter.work(COMPARE_WORK + entry.line.len());
+            EntryPlace {
+                stream_hash: partials[one.0].streams[entry.stream as usize].0,
+                entry_hash: entry.stored_hash.unwrap_or_else(|| hash_of(partials, one)),
+            }
+        };
+        kept.iter().map(place).collect()
     }
 
     fn output_set(&self, set: EntryLabelSet) -> OutputSet {
@@ -214,11 +234,12 @@ fn hash_of(partials: &[LogPartial], &(p, e): &EntryIndex) -> u64 {
 }
 
 /// Drops those entries of the stream and the time of a place that are not behind it, and
-/// duplicates. Tells how many there were.
+/// duplicates. With `from_place` the entry of the place itself stays. Tells how many it dropped.
 fn drop_page(
     meter: &Meter,
     partials: &[LogPartial],
     after: &Place,
+    from_place: bool,
     beside: &mut Vec<EntryIndex>,
 ) -> u32 {
     let mut known = BTreeSet::new();
@@ -244,12 +265,20 @@ fn drop_page(
     });
     meter.release(known_bytes);
     let of_page = of_page.unwrap_or(after.ordinal as usize).min(count);
+    let of_page = if from_place { of_page.saturating_sub(1) } else { of_page };
     beside.drain(..of_page);
     u32::try_from(of_page).unwrap_or(u32::MAX)
 }
 
 /// Comparisons that find a group, about.
 const GROUP_DEPTH: usize = 4;
+
+/// Entries of one set of labels, and their places if they are wanted.
+#[derive(Default)]
+struct Group {
+    entries: Vec<ResultEntry>,
+    places: Vec<EntryPlace>,
+}
 
 struct OutputSet {
     labels: Labels,

@@ -37,7 +37,6 @@ use super::plan::{Node, Plan, Root};
 use super::range::WindowSample;
 use super::result::{MatrixSeries, QueryResult, ResultPoint, VectorSample};
 use crate::syntax::ast::VectorFunction;
-use log::LogMerge;
 use samples::MergedSamples;
 use series::{Point, SERIES_WORK, Series, Value};
 
@@ -173,17 +172,10 @@ impl MergeState {
         }
         let mut last = None;
         let result = match &*root {
-            Root::Log { direction, limit, interval_ns, after, categorize_labels } => {
-                let merge = LogMerge {
-                    direction: *direction,
-                    limit: *limit,
-                    interval_ns: *interval_ns,
-                    after: *after,
-                    categorize_labels: *categorize_labels,
-                };
+            Root::Log(answer) => {
                 let partials = leaves.into_iter().flat_map(|leaf| leaf.logs).collect();
                 let streams;
-                (streams, last) = merge.finish(&meter, partials);
+                (streams, last) = answer.finish(&meter, partials);
                 QueryResult::Streams(streams)
             }
             Root::Patterns { step_ns } => {

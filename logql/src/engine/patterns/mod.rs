@@ -72,6 +72,7 @@ impl Plan {
             now_ns: end_ns,
             kind: LeafKind::Patterns { step_ns },
             series_limit: None,
+            only_stream: None,
         };
         leaf.compiled_matchers()?;
         Ok(Plan { leaves: [leaf].into(), root: Arc::new(Root::Patterns { step_ns }) })

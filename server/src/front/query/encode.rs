@@ -4,7 +4,7 @@
 //! labels or a number may become, so answers never take more than the memory for queries. Failure:
 //! there is no memory; then the query is refused.
 
-use logsvc_logql::engine::{QueryResult, StreamResult};
+use logsvc_logql::engine::{EntryPlace, QueryResult, StreamResult};
 use logsvc_proto::Labels;
 use logsvc_proto::encode::{
     LegacyStreamsWriter, MatrixWriter, QueryStats, StreamsWriter, VectorWriter, write_scalar,
@@ -15,6 +15,8 @@ use super::answer::{AnswerBody, AnswerMemory};
 
 /// The most bytes of an entry in an answer, without its texts.
 const ENTRY_BYTES: usize = 96;
+/// The most bytes of the place of an entry.
+const PLACE_BYTES: usize = 64;
 /// The most bytes of a number: doubles are written without an exponent.
 const SAMPLE_BYTES: usize = 384;
 /// So many samples are written before there is made room again.
@@ -105,23 +107,30 @@ fn encode_streams(
     for stream in streams {
         room.reserve_for(out, labels_bytes(&stream.labels))?;
         writer.streams().stream(stream.labels.iter(), out);
-        for entry in &stream.entries {
+        for (at, entry) in stream.entries.iter().enumerate() {
             let categories_bytes = entry.categories.as_ref().map_or(0, |categories| {
                 labels_bytes(&categories.structured_metadata) + labels_bytes(&categories.parsed)
             });
             room.reserve_for(
                 out,
-                ENTRY_BYTES + escaped_bytes(entry.line.len()) + categories_bytes,
+                ENTRY_BYTES + PLACE_BYTES + escaped_bytes(entry.line.len()) + categories_bytes,
             )?;
-            match &entry.categories {
-                Some(categories) => writer.streams().categorized_entry(
+            let place = stream.places.get(at).map(EntryPlace::to_string);
+            match (&entry.categories, &place) {
+                (Some(categories), Some(place)) => writer.streams().placed_entry(
+                    (entry.timestamp_ns, &entry.line, place),
+                    categories.structured_metadata.iter(),
+                    categories.parsed.iter(),
+                    out,
+                ),
+                (Some(categories), None) => writer.streams().categorized_entry(
                     entry.timestamp_ns,
                     &entry.line,
                     categories.structured_metadata.iter(),
                     categories.parsed.iter(),
                     out,
                 ),
-                None => writer.streams().entry(entry.timestamp_ns, &entry.line, out),
+                (None, _) => writer.streams().entry(entry.timestamp_ns, &entry.line, out),
             }
         }
     }
@@ -196,6 +205,13 @@ mod tests {
                         v1.streams().categorized_entry(i64::MIN, text, first, second, out);
                     };
                     assert!(added(out, write) <= entry + 2 * room);
+                    let place = EntryPlace { stream_hash: u64::MAX, entry_hash: 0 }.to_string();
+                    let (first, second) = (labels.iter(), labels.iter());
+                    let write = |out: &mut Vec<u8>| {
+                        let head = (i64::MIN, text, place.as_str());
+                        v1.streams().placed_entry(head, first, second, out);
+                    };
+                    assert!(added(out, write) <= entry + PLACE_BYTES + 2 * room);
                 }
             }
             let (mut matrix, mut vector) = (MatrixWriter::new(), VectorWriter::new());
@@ -223,10 +239,8 @@ mod tests {
             line: line.into(),
             categories: None,
         };
-        let stream = StreamResult {
-            labels: Labels::from_pairs([("a", "b")]).expect("valid labels"),
-            entries: (0..2000).map(|_| entry(&[1; 100])).collect(),
-        };
+        let labels = Labels::from_pairs([("a", "b")]).expect("valid labels");
+        let stream = StreamResult::new(labels, (0..2000).map(|_| entry(&[1; 100])).collect());
         let result = QueryResult::Streams(vec![stream]);
         let stats = QueryStats::default();
         let text_len = 2000 * 600;

@@ -33,7 +33,10 @@ use crate::config::Limits;
 use crate::metrics::QueryKind;
 
 /// Value of the header that asks for labels by category.
-const CATEGORIZE_LABELS: &str = "categorize-labels";
+pub(super) const CATEGORIZE_LABELS: &str = "categorize-labels";
+
+/// Value of the header that asks, with [`CATEGORIZE_LABELS`], for the places of entries.
+pub(super) const PLACES: &str = "places";
 
 impl<R: Runtime> Querier<R> {
     pub(crate) async fn query(&self, request: Request) -> Result<Response, ApiError> {
@@ -170,6 +173,7 @@ impl<R: Runtime> Querier<R> {
         let parquet = parquet::accepted(&request.head);
         // A file has one column for labels of all categories.
         query_params.categorize_labels = parquet.is_none() && form.categorizes_labels();
+        query_params.places = query_params.categorize_labels && form.has_flag(PLACES);
         let takes_parts = takes_parts(request);
         let reuses = self.core.config().cache_results && !forbids_caches(request);
         let options = AnswerOptions { takes_parts, reuses };
@@ -190,7 +194,7 @@ impl<R: Runtime> Querier<R> {
     }
 
     /// Checks and plans a query.
-    async fn prepare(
+    pub(super) async fn prepare(
         &self,
         context: &QueryContext<'_>,
         Asked { text, expr, .. }: Asked<'_>,
@@ -217,7 +221,7 @@ impl<R: Runtime> Querier<R> {
     }
 
     /// Runs a query once it has a place in the queue; `begins` is called then.
-    async fn evaluate(
+    pub(super) async fn evaluate(
         &self,
         tenants: &Tenants,
         limits: &Limits,
@@ -334,17 +338,21 @@ impl AnswerForm {
     }
 
     fn categorizes_labels(&self) -> bool {
-        matches!(self, AnswerForm::V1 { flags } if flags.iter().any(|f| f == CATEGORIZE_LABELS))
+        self.has_flag(CATEGORIZE_LABELS)
+    }
+
+    fn has_flag(&self, flag: &str) -> bool {
+        matches!(self, AnswerForm::V1 { flags } if flags.iter().any(|f| f == flag))
     }
 }
 
 /// A query as it was asked.
 #[derive(Clone, Copy)]
-struct Asked<'q> {
-    text: &'q str,
-    expr: &'q Arc<Expr>,
+pub(super) struct Asked<'q> {
+    pub(super) text: &'q str,
+    pub(super) expr: &'q Arc<Expr>,
     /// Where the page before ended.
-    cursor: Option<&'q str>,
+    pub(super) cursor: Option<&'q str>,
 }
 
 /// Refuses to go on behind a cursor where there are no pages.

@@ -2,6 +2,7 @@
 
 pub(super) mod answer;
 pub(super) mod compile;
+mod context;
 mod cursor;
 pub(super) mod encode;
 pub(super) mod endpoints;

@@ -111,7 +111,7 @@ impl<R: Runtime> Querier<R> {
 
 /// The lines of an answer, newest first, as many as have room.
 fn newest_lines(streams: Vec<StreamResult>) -> Vec<RuleLine> {
-    let lines_of = |StreamResult { labels, entries }: StreamResult| {
+    let lines_of = |StreamResult { labels, entries, .. }: StreamResult| {
         entries.into_iter().map(move |entry| {
             let (time_ns, labels) = (entry.timestamp_ns, labels.clone());
             RuleLine { time_ns, labels, line: entry.line }

@@ -137,7 +137,7 @@ fn shows_streams_only(log: &LogExpr, form: Form) -> bool {
 /// keep their order.
 pub(super) fn flatten(streams: Vec<StreamResult>, streams_only: bool) -> Vec<Entry> {
     let mut entries = Vec::with_capacity(streams.iter().map(|s| s.entries.len()).sum());
-    for StreamResult { labels, entries: of_stream } in streams {
+    for StreamResult { labels, entries: of_stream, .. } in streams {
         let labels = Arc::new(labels);
         entries.extend(of_stream.into_iter().map(|entry| Entry {
             timestamp_ns: entry.timestamp_ns,

@@ -109,6 +109,29 @@ impl LeafExecutor {
         Some(set)
     }
 
+    /// Has the collector keep what tells a processed entry apart from the others as it is stored.
+    fn note_stored(
+        &mut self,
+        stream: &StreamState,
+        block: &EntryBlock<'_>,
+        i: usize,
+        position: &Position,
+        stored_line: &[u8],
+    ) {
+        self.labels.start(&stream.base);
+        if let MetadataColumn::Sets { set_ids, sets } = block.metadata {
+            self.labels.add_metadata(sets.get(set_ids[i]));
+        }
+        let set = self.label_sets.intern_categorized(&self.labels);
+        let set = self.label_sets.categorized(set, &self.labels);
+        let meter = self.labels.meter();
+        meter.work(stored_line.len());
+        if let Collector::Log(log) = &mut self.collector {
+            log.note_stored(position, &set, stored_line);
+        }
+        meter.release(set.held_bytes());
+    }
+
     /// Runs the stages over an entry and takes it when they keep it.
     fn processed_entry(&mut self, stream: &StreamState, block: &EntryBlock<'_>, i: usize) {
         let timestamp_ns = block.timestamps_ns[i];
@@ -132,7 +155,11 @@ impl LeafExecutor {
             let position =
                 Position::new(timestamp_ns, &stream.key, block.arrival, i, log.direction());
             let set = self.label_sets.intern_categorized(entry.labels);
+            let noted = log.tells_places().then(|| position.clone());
             log.add(position, set, entry.line(), entry.meter());
+            if let Some(position) = noted {
+                self.note_stored(stream, block, i, &position, stored_line);
+            }
             return;
         }
         if let Collector::Matches(_) = &self.collector {

@@ -4,7 +4,6 @@
 use super::{Collector, EntryValue, LeafExecutor};
 use crate::engine::block::EntryBlock;
 use crate::engine::leaf::StreamState;
-use crate::engine::params::Direction;
 
 impl LeafExecutor {
     /// Whether the line filters are the only readers of lines, so that
@@ -46,14 +45,7 @@ impl LeafExecutor {
         }
         self.stats.line_bytes += line_bytes;
         self.selection.retain(passes);
-        self.set_cache.clear();
-        let selection = std::mem::take(&mut self.selection);
-        if self.plan.direction() == Direction::Backward {
-            selection.iter().rev().for_each(|i| self.entry(stream, block, i));
-        } else {
-            selection.iter().for_each(|i| self.entry(stream, block, i));
-        }
-        self.selection = selection;
+        self.take_selected(stream, block);
         self.count_series();
         self.reconcile();
     }

@@ -1,5 +1,6 @@
 //! Runs a leaf over blocks; the module above describes the protocol.
 
+mod counted;
 mod entries;
 mod filtered;
 mod groups;
@@ -12,6 +13,7 @@ use logsvc_proto::Labels;
 use self::groups::ListedGroups;
 use super::hints::Hints;
 use super::limit::SeriesGuard;
+use super::listed_sets::ListedSets;
 use super::log::{LogCollector, StreamKey};
 use super::probe::Probe;
 use super::range::RangeCollector;
@@ -55,6 +57,8 @@ struct Shortcuts {
     probe: Option<Probe>,
     /// Whether the executor ignores metadata that the query does not read.
     skips_metadata: bool,
+    /// Where counts are grouped by listed labels.
+    listed_sets: Option<ListedSets>,
 }
 
 /// Runs one leaf over the blocks of one core.
@@ -135,8 +139,9 @@ impl LeafExecutor {
         let mut reduction = Reduction::Keep;
         let collector = match &plan.kind {
             _ if notes_matches => Collector::Matches(Vec::new()),
-            LeafKind::Log { direction, limit, interval_ns, after } => {
-                Collector::Log(LogCollector::new(*direction, *limit, *interval_ns).after(*after))
+            LeafKind::Log { direction, limit, interval_ns, after, places } => {
+                let log = LogCollector::new(*direction, *limit, *interval_ns);
+                Collector::Log(log.after(*after).telling_places(*places))
             }
             LeafKind::Range { windows, value, series } => {
                 reduction = reduction_of(series, None, &mut labels);
@@ -169,8 +174,12 @@ impl LeafExecutor {
             LeafKind::Range { series: SeriesLabels::Stream(by), .. } => Some(StreamGroups::new(by)),
             _ => None,
         };
+        let listed_sets = match &reduction {
+            Reduction::By(listed) if groups_streams => ListedSets::new(listed, &labels),
+            _ => None,
+        };
         let hints = Hints::new(plan, &mut labels);
-        let shortcuts = Shortcuts { hints, probe, skips_metadata: true };
+        let shortcuts = Shortcuts { hints, probe, skips_metadata: true, listed_sets };
         Ok(Self {
             plan: plan.clone(),
             shortcuts,
@@ -403,6 +412,7 @@ impl LeafExecutor {
             + self.shortcuts.hints.held_bytes()
             + self.reduction.held_bytes()
             + self.listed_groups.as_ref().map_or(0, ListedGroups::held_bytes)
+            + self.shortcuts.listed_sets.as_ref().map_or(0, ListedSets::held_bytes)
             + self.selection.held_bytes()
             + self.failure.as_ref().map_or(0, failure_bytes)
             + self.guard.as_ref().map_or(0, SeriesGuard::held_bytes)
@@ -529,6 +539,9 @@ impl LeafExecutor {
             self.stats.entries_kept += (end - first) as u64;
             return;
         }
+        if block.sorted && !stream.needs.lines && self.count_rows(stream, block, first, end) {
+            return;
+        }
         if !self.select(block, first, end) {
             return;
         }
@@ -554,6 +567,14 @@ impl LeafExecutor {
             if meter.is_stopped() {
                 return;
             }
+        }
+        self.take_selected(stream, block);
+    }
+
+    /// Takes the selected entries of a block.
+    fn take_selected(&mut self, stream: &StreamState, block: &EntryBlock<'_>) {
+        if self.count_selected(stream, block) {
+            return;
         }
         self.set_cache.clear();
         // The selection is taken out so that the loop may borrow the rest.

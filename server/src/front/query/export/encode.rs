@@ -178,10 +178,8 @@ mod tests {
             line: format!("{app} {timestamp_ns}").into_bytes().into(),
             categories: None,
         };
-        StreamResult {
-            labels: Labels::from_pairs([("app", app)]).expect("labels"),
-            entries: times.iter().map(entry).collect(),
-        }
+        let labels = Labels::from_pairs([("app", app)]).expect("labels");
+        StreamResult::new(labels, times.iter().map(entry).collect())
     }
 
     #[test]

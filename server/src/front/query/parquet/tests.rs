@@ -68,11 +68,11 @@ const LABELS_TEXT: &str = "  REQUIRED group labels (MAP) {
 #[test]
 fn streams_have_a_row_for_each_entry() {
     let streams = vec![
-        StreamResult {
-            labels: labels(&[("app", "shop"), ("env", "prod")]),
-            entries: vec![entry(1_795_224_420_000_000_001, b"one"), entry(-5, b"\xff\xfe two")],
-        },
-        StreamResult { labels: Labels::default(), entries: vec![entry(i64::MAX, b"")] },
+        StreamResult::new(
+            labels(&[("app", "shop"), ("env", "prod")]),
+            vec![entry(1_795_224_420_000_000_001, b"one"), entry(-5, b"\xff\xfe two")],
+        ),
+        StreamResult::new(Labels::default(), vec![entry(i64::MAX, b"")]),
     ];
     let reader = written(QueryResult::Streams(streams), &["a \"part\" is missing".to_owned()]);
     let expected = format!(
@@ -167,7 +167,7 @@ fn groups_are_bounded_by_rows_and_by_bytes() {
     }
 
     let lines = (0..40u8).map(|n| entry(i64::from(n), &vec![b'a' + n % 26; 1 << 20])).collect();
-    let stream = StreamResult { labels: labels(&[("app", "long")]), entries: lines };
+    let stream = StreamResult::new(labels(&[("app", "long")]), lines);
     let reader = written(QueryResult::Streams(vec![stream]), &[]);
     assert_eq!(reader.num_row_groups(), 5);
     for (index, row) in reader.get_row_iter(None).expect("rows").enumerate() {
@@ -190,7 +190,7 @@ fn a_file_without_memory_is_refused() {
         });
         entry(n, words.collect::<String>().as_bytes())
     });
-    let stream = StreamResult { labels: labels(&[("app", "x")]), entries: entries.collect() };
+    let stream = StreamResult::new(labels(&[("app", "x")]), entries.collect());
     let sink = Sink::new(&budget).expect("there is room");
     let file = file::write(QueryResult::Streams(vec![stream]), &[], sink, async || {});
     let error = file.now_or_never().expect("nothing waits").expect_err("too large");
