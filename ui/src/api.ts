@@ -1,11 +1,10 @@
-// What the page asks the server for. Views know no paths. Where the server lacks something that the
-// page wants, the way around it is here or in `context.ts`, and README.md lists what is wanted.
+// What the page asks the server for. Views know no paths.
 
 import { address, encode, json, request, ServerError, text, type Options, type Params } from './http';
 import { tenant } from './route';
 import { ordered, seriesOf, toAnswer, type RawAnswer, type RawStream } from './data/answers';
-import type { Answer, Labels, Series } from './data/types';
-import type { Ns } from './time/ns';
+import type { Answer, Labels, Line, Series } from './data/types';
+import { addNs, type Ns } from './time/ns';
 import type { Range } from './time/range';
 
 const L = 'loki/api/v1/';
@@ -16,19 +15,26 @@ const within = (r: Range) => ({ start: r.from, end: r.to });
 /** The most lines that a tenant may ask for at once, where the server has said so. */
 const most = new Map<string, number>();
 
-/** One page of a query. Where the limit of the tenant is lower than what is asked for, it is kept to. */
-async function page(params: Params & { limit: number }, o: Options): Promise<Response> {
-  const limit = Math.min(params.limit, most.get(tenant.value) ?? Infinity);
+/** Asks for at most `wanted` lines. Where the limit of the tenant is lower, it is kept to. */
+async function limited(wanted: number, ask: (limit: number) => Promise<Response>): Promise<Response> {
+  const limit = Math.min(wanted, most.get(tenant.value) ?? Infinity);
   try {
-    return await request(L + 'query_range', { ...params, limit }, o);
+    return await ask(limit);
   } catch (e) {
     const said = e instanceof ServerError ? e.message.match(/max entries limit per query exceeded.*\((\d+) > (\d+)\)/) : null;
     const allowed = Number(said?.[2] ?? 0);
     if (allowed < 1 || allowed >= limit) throw e;
     most.set(tenant.value, allowed);
-    return page(params, o);
+    return limited(wanted, ask);
   }
 }
+
+/** One page of a query. */
+const page = (params: Params & { limit: number }, o: Options): Promise<Response> =>
+  limited(params.limit, (limit) => request(L + 'query_range', { ...params, limit }, o));
+
+const nextCursor = (r: Response): string | null => r.headers.get('X-Logsvc-Next-Cursor');
+const linesIn = (a: RawAnswer): Line[] => ordered((a.data.result ?? []) as RawStream[], false);
 
 export interface Page { query: string; start: Ns; end: Ns; limit: number; newestFirst: boolean; cursor?: string | null; step?: number }
 
@@ -37,8 +43,31 @@ export async function queryRange(p: Page, signal: Signal): Promise<Answer> {
   const r = await page({
     query: p.query, start: p.start, end: p.end, limit: p.limit, step: p.step,
     direction: p.newestFirst ? 'backward' : 'forward', cursor: p.cursor ?? undefined,
-  }, post(signal, { categorize: true }));
-  return toAnswer((await r.json()) as RawAnswer, p.newestFirst, r.headers.get('X-Logsvc-Next-Cursor'));
+  }, post(signal, { flags: 'categorize-labels' }));
+  return toAnswer((await r.json()) as RawAnswer, p.newestFirst, nextCursor(r));
+}
+
+/** One page of the lines of a time, each with its place. */
+export async function linesAt(query: string, ts: Ns, cursor: string | null, signal: Signal): Promise<{ lines: Line[]; cursor: string | null }> {
+  const r = await page({ query, start: ts, end: addNs(ts, 1n), limit: 1000, direction: 'forward', cursor: cursor ?? undefined },
+    post(signal, { flags: 'categorize-labels,places' }));
+  return { lines: linesIn((await r.json()) as RawAnswer), cursor: nextCursor(r) };
+}
+
+export interface Sides { before: number; after: number }
+
+/**
+ * Lines of one stream as they are stored, oldest first: at most `n` on each side of a line that has
+ * its place, and that line. A side with fewer than were `asked` for has no more.
+ */
+export async function linesAround(query: string, here: Line, n: Sides, signal: Signal): Promise<{ lines: Line[]; asked: Sides }> {
+  let asked = n;
+  const r = await limited(n.before + n.after + 1, (limit) => {
+    const share = (side: number) => Math.min(side, Math.floor(((limit - 1) * side) / (n.before + n.after)));
+    asked = { before: share(n.before), after: share(n.after) };
+    return request(L + 'context', { query, time: here.ts, place: here.place, ...asked }, post(signal));
+  });
+  return { lines: linesIn((await r.json()) as RawAnswer), asked };
 }
 
 /** The address of a tail. A page cannot set headers of a WebSocket, so parameters say the same. */
@@ -83,10 +112,6 @@ export async function labelValues(name: string, query: string, r: Range, signal:
   return (await json<{ data?: string[] }>(`${L}label/${encodeURIComponent(name)}/values`, { query, ...within(r) }, post(signal))).data ?? [];
 }
 
-export async function series(match: string, r: Range, signal: Signal): Promise<Labels[]> {
-  return (await json<{ data?: Labels[] }>(L + 'series', { 'match[]': match, ...within(r) }, post(signal))).data ?? [];
-}
-
 export interface Detected { label: string; cardinality: number; type?: string; parsers?: string[] | null }
 
 export async function detectedFields(query: string, r: Range, signal: Signal): Promise<Detected[]> {
@@ -113,14 +138,6 @@ export interface Pattern { pattern: string; level?: string; samples: [number, nu
 
 export async function patterns(query: string, r: Range, step: number, signal: Signal): Promise<Pattern[]> {
   return (await json<{ data?: Pattern[] }>(L + 'patterns', { query, ...within(r), step }, post(signal))).data ?? [];
-}
-
-/** Lines of a stream from a time on, or up to it. */
-export async function streamLines(query: string, start: Ns, end: Ns, limit: number, newestFirst: boolean, cursor: string | null, signal: Signal) {
-  const r = await page({ query, start, end, limit, direction: newestFirst ? 'backward' : 'forward', cursor: cursor ?? undefined },
-    post(signal, { categorize: true }));
-  const a = (await r.json()) as RawAnswer;
-  return { lines: ordered((a.data.result ?? []) as RawStream[], newestFirst), cursor: r.headers.get('X-Logsvc-Next-Cursor') };
 }
 
 // Alerts and deletions.

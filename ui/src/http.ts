@@ -25,8 +25,8 @@ export interface Options {
   /** Queries go as POST: no cache on the way may keep a tenant's answers. */
   method?: 'GET' | 'POST' | 'DELETE';
   accept?: string;
-  /** Metadata apart from labels. */
-  categorize?: boolean;
+  /** Metadata apart from labels; with `places`, also the place of each entry. */
+  flags?: 'categorize-labels' | 'categorize-labels,places';
   /** Parameters into the address also with POST. */
   inUrl?: boolean;
 }
@@ -42,7 +42,7 @@ export function encode(params: Params): URLSearchParams {
 export function headers(o: Options): Record<string, string> {
   const h: Record<string, string> = {};
   if (tenant.value) h['X-Scope-OrgID'] = tenant.value;
-  if (o.categorize) h['X-Loki-Response-Encoding-Flags'] = 'categorize-labels';
+  if (o.flags) h['X-Loki-Response-Encoding-Flags'] = o.flags;
   if (o.accept) h.Accept = o.accept;
   return h;
 }

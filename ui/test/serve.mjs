@@ -1,6 +1,6 @@
 // A proxy in front of a running logsvc: optionally under a path prefix, with basic authentication, with
-// requests that hang, and with connections of tails that end, as proxies end them. With --dist it serves
-// the files of ui/dist itself, as the server does: for work on the page without building the server.
+// requests that hang, and with connections of tails that end, as proxies end them. With --dist, or DIST=1,
+// it serves the files of ui/dist itself, as the server does: for work on the page without building the server.
 //
 //   node test/serve.mjs --target http://127.0.0.1:3100 --port 3200 [--dist] [--prefix /logs] [--auth user:password]
 
@@ -13,7 +13,7 @@ const DIST = fileURLToPath(new URL('../dist/', import.meta.url));
 const POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /** Starts the proxy; resolves to `{ url, close, cutTails }`. */
-export function serve({ target, port = 0, prefix = '', auth = '', hold = null, dist = false }) {
+export function serve({ target, port = 0, prefix = '', auth = '', hold = null, dist = process.env.DIST === '1' }) {
   const to = new URL(target);
   const files = () => new Map(JSON.parse(readFileSync(DIST + 'manifest.json', 'utf8')).files.map((f) => [f.name, f]));
   const tails = new Set();
@@ -86,6 +86,6 @@ function asset(file, req, res) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const arg = (name, other) => { const i = process.argv.indexOf('--' + name); return i < 0 ? other : process.argv[i + 1]; };
-  const s = await serve({ target: arg('target', 'http://127.0.0.1:3100'), port: Number(arg('port', '3200')), prefix: arg('prefix', ''), auth: arg('auth', ''), dist: process.argv.includes('--dist') });
+  const s = await serve({ target: arg('target', 'http://127.0.0.1:3100'), port: Number(arg('port', '3200')), prefix: arg('prefix', ''), auth: arg('auth', ''), ...(process.argv.includes('--dist') ? { dist: true } : {}) });
   console.log(s.url);
 }

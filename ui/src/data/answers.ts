@@ -3,7 +3,7 @@
 import { compareNs } from '../time/ns';
 import { nextId, type Answer, type Labels, type Line, type Series, type Stats } from './types';
 
-export interface RawStream { stream: Labels; values: [string, string, { structuredMetadata?: Labels; parsed?: Labels }?][] }
+export interface RawStream { stream: Labels; values: [string, string, { structuredMetadata?: Labels; parsed?: Labels; place?: string }?][] }
 interface RawSeries { metric: Labels; values?: [number, string][]; value?: [number, string] }
 
 export interface RawAnswer {
@@ -21,7 +21,9 @@ export function linesOf(streams: RawStream[]): Line[] {
   const out: Line[] = [];
   for (const s of streams) {
     for (const [ts, line, more] of s.values) {
-      out.push({ ts, line, stream: s.stream, meta: more?.structuredMetadata ?? NONE, parsed: more?.parsed ?? NONE, id: nextId() });
+      const l: Line = { ts, line, stream: s.stream, meta: more?.structuredMetadata ?? NONE, parsed: more?.parsed ?? NONE, id: nextId() };
+      if (more?.place) l.place = more.place;
+      out.push(l);
     }
   }
   return out;

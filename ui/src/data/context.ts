@@ -1,109 +1,57 @@
-// The lines around a line in its own stream, exact where many share one time. The server has no
-// endpoint for it yet (README.md, "Needs of the server"), so this finds the stored entry first, and
-// then pages to both sides of its place.
+// The lines around a line in its own stream, as they are stored. The server finds them by the place of
+// the entry, so they are exact where many share one time, and whatever the query makes of its lines.
 
-import { series, streamLines } from '../api';
-import { changesLines, exactSelector, keepOriginal, ORIGINAL, selectorOf } from '../logql/edit';
-import { addNs } from '../time/ns';
-import { sameLabels, sameMeta } from './identity';
-import type { Labels, Line } from './types';
+import { linesAround, type Sides } from '../api';
+import { ServerError } from '../http';
+import { findLine } from './find';
+import { sameLine } from './identity';
+import type { Line } from './types';
 
-const WEEK = 7n * 86_400n * 1_000_000_000n;
-const PAGE = 1000;
+export type Side = keyof Sides;
+type Around = { lines: Record<Side, Line[]>; more: Record<Side, boolean> };
+
+const GONE = 'The stored entry of this line was not found. It may have been deleted since.';
 
 export class Surroundings {
-  before: Line[] = [];
-  after: Line[] = [];
-  moreBefore = true;
-  moreAfter = true;
-  private beforeCursor: string | null = null;
-  private afterCursor: string | null = null;
-  private pendingBefore: Line[] = [];
-  private pendingAfter: Line[] = [];
+  readonly lines: Record<Side, Line[]>;
+  /** Whether there are lines beyond those that are here. */
+  readonly more: Record<Side, boolean>;
+  private readonly reading = new Set<Side>();
 
-  private constructor(readonly selector: string, readonly line: Line) {}
+  private constructor(private readonly query: string, private readonly here: Line, first: Around) {
+    this.lines = first.lines;
+    this.more = first.more;
+  }
 
   /** Finds the place of a line of `query`, and `n` lines on each side. */
   static async find(query: string, line: Line, n: number, signal: AbortSignal): Promise<Surroundings> {
-    const original = changesLines(query) ? await storedLine(query, line, signal) : line.line;
-    for (const selector of await streamsOf(query, line, signal)) {
-      const s = new Surroundings(selector, line);
-      if (await s.locate(original, signal)) {
-        await s.extend('before', n, signal);
-        await s.extend('after', n, signal);
-        return s;
-      }
+    // Lists and tails are asked for without places, which would be many and are rarely looked at.
+    const here = line.place ? line : await findLine(query, line.ts, (l) => sameLine(l, line), signal);
+    if (!here) throw new Error(GONE);
+    return new Surroundings(query, here, await around(query, here, { before: n, after: n }, signal));
+  }
+
+  /** Goes on from the outermost line of a side. While that side is read, another call for it does nothing. */
+  async extend(side: Side, n: number, signal: AbortSignal): Promise<void> {
+    if (this.reading.has(side)) return;
+    this.reading.add(side);
+    try {
+      const { before, after } = this.lines;
+      const outermost = (side === 'before' ? before[0] : after.at(-1)) ?? this.here;
+      const next = await around(this.query, outermost, { before: 0, after: 0, [side]: n }, signal);
+      this.lines[side] = side === 'before' ? [...next.lines.before, ...before] : [...after, ...next.lines.after];
+      this.more[side] = next.more[side];
+    } finally {
+      this.reading.delete(side);
     }
-    throw new Error('The stored entry of this line was not found. It may have been deleted since.');
   }
-
-  /** Reads the entries of the line's own time, and divides them at the line. */
-  private async locate(original: string, signal: AbortSignal): Promise<boolean> {
-    const { ts } = this.line;
-    const same: Line[] = [];
-    let cursor: string | null = null;
-    do {
-      const page: { lines: Line[]; cursor: string | null } =
-        await streamLines(this.selector, ts, addNs(ts, 1n), PAGE, false, cursor, signal);
-      same.push(...page.lines);
-      cursor = page.cursor;
-    } while (cursor);
-    const exact = same.findIndex((l) => l.line === original && sameMeta(l.meta, this.line.meta));
-    // `keep` and `drop` take metadata away from what the query shows.
-    const at = exact >= 0 ? exact : same.findIndex((l) => l.line === original && contains(l.meta, this.line.meta));
-    if (at < 0) return false;
-    this.pendingBefore = same.slice(0, at).reverse();
-    this.pendingAfter = same.slice(at + 1);
-    return true;
-  }
-
-  async extend(side: 'before' | 'after', n: number, signal: AbortSignal): Promise<void> {
-    const pending = side === 'before' ? this.pendingBefore : this.pendingAfter;
-    const { ts } = this.line;
-    const more = () => (side === 'before' ? this.moreBefore : this.moreAfter);
-    while (pending.length < n && more()) {
-      const older = side === 'before';
-      const page = await streamLines(this.selector, older ? String(BigInt(ts) - WEEK) : addNs(ts, 1n),
-        older ? ts : addNs(ts, WEEK), Math.max(10, n), older, older ? this.beforeCursor : this.afterCursor, signal);
-      pending.push(...page.lines);
-      if (older) { this.beforeCursor = page.cursor; this.moreBefore = page.cursor !== null; }
-      else { this.afterCursor = page.cursor; this.moreAfter = page.cursor !== null; }
-    }
-    const taken = pending.splice(0, n);
-    if (side === 'before') this.before = [...taken.reverse(), ...this.before];
-    else this.after = [...this.after, ...taken];
-  }
-
-  get canBefore(): boolean { return this.moreBefore || this.pendingBefore.length > 0; }
-  get canAfter(): boolean { return this.moreAfter || this.pendingAfter.length > 0; }
 }
 
-/** The text of a line as it is stored, where the query shows another one. */
-async function storedLine(query: string, line: Line, signal: AbortSignal): Promise<string> {
-  const capture = keepOriginal(query);
-  if (!capture) return line.line;
-  let cursor: string | null = null;
-  do {
-    const page: { lines: Line[]; cursor: string | null } =
-      await streamLines(capture, line.ts, addNs(line.ts, 1n), PAGE, false, cursor, signal);
-    const found = page.lines.find((l) => l.line === line.line && contains(l.meta, line.meta) && contains(l.stream, line.stream));
-    if (found) return found.parsed[ORIGINAL] ?? found.stream[ORIGINAL] ?? found.line;
-    cursor = page.cursor;
-  } while (cursor);
-  return line.line;
-}
-
-const contains = (all: Labels, some: Labels): boolean => Object.entries(some).every(([k, v]) => all[k] === v);
-
-/** Selectors of the streams that the line may be of: one, unless the query has taken labels away. */
-async function streamsOf(query: string, line: Line, signal: AbortSignal): Promise<string[]> {
-  const match = Object.keys(line.stream).length ? exactSelector(line.stream) : (selectorOf(query) ?? '{}');
-  const around = { from: addNs(line.ts, -1n), to: addNs(line.ts, 1n) };
-  let known = await series(match, around, signal).catch(() => [] as Labels[]);
-  // Labels that `label_format` made name no stream.
-  if (known.length === 0) known = await series(selectorOf(query) ?? match, around, signal);
-  // A selector also matches streams with more labels. Those labels are asked for as absent.
-  const names = new Set(known.flatMap((l) => Object.keys(l)));
-  const exact = known.filter((l) => sameLabels(l, line.stream));
-  return (exact.length ? exact : known).slice(0, 50).map((l) => exactSelector(l, [...names].filter((n) => !(n in l))));
+async function around(query: string, here: Line, n: Sides, signal: AbortSignal): Promise<Around> {
+  const { lines, asked } = await linesAround(query, here, n, signal)
+    .catch((e) => { throw e instanceof ServerError && e.status === 404 ? new Error(GONE) : e; });
+  const at = lines.findIndex((l) => l.ts === here.ts && l.place === here.place);
+  if (at < 0) throw new Error(GONE);
+  const [before, after] = [lines.slice(0, at), lines.slice(at + 1)];
+  return { lines: { before, after }, more: { before: before.length === asked.before, after: after.length === asked.after } };
 }

@@ -1,5 +1,5 @@
-// Lines by level over the range. The server has no cheaper way yet than a metric query (README.md,
-// "Needs of the server").
+// Lines by level over the range, by a metric query: the server counts by detected_level without
+// reading lines, unless the query itself looks at them.
 
 import { metricRange } from '../api';
 import { levelCounts } from '../logql/edit';

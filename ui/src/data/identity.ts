@@ -12,6 +12,8 @@ export const lineName = (l: Line): string => `${l.ts}.${hash(sorted(l.stream) + 
 /** The same as a key for comparisons: longer, and made without a hash. */
 export const lineKey = (l: Line): string => l.ts + sorted(l.stream) + sorted(l.meta) + l.line;
 
-export const sameMeta = (a: Labels, b: Labels): boolean => sorted(a) === sorted(b);
-export const sameLabels = sameMeta;
+/** True if two lines of a query show the same, also in what the query parsed. */
+export const sameLine = (a: Line, b: Line): boolean =>
+  a.line === b.line && lineKey(a) === lineKey(b) && sorted(a.parsed) === sorted(b.parsed);
+
 export const lineTime = (name: string): string | null => name.match(/^(-?\d{1,19})\./)?.[1] ?? null;

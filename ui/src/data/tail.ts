@@ -1,5 +1,5 @@
-// A tail: lines as they come, held still while the reader looks at older ones, resumed by place when
-// the connection ends. Memory is bounded: only the newest lines are kept.
+// A tail: lines as they come, held still while the reader looks at older ones, and resumed when the
+// connection has ended (README.md, "Rules"). Memory is bounded: only the newest lines are kept.
 
 import { signal } from '@preact/signals';
 import { metricNow, queryRange, tailAddress, tailRefusal } from '../api';

@@ -9,6 +9,8 @@ export interface Line {
   stream: Labels;
   meta: Labels;
   parsed: Labels;
+  /** The server's name for the stored entry among those of its time, in answers that were asked for it. */
+  place?: string;
   /** A number that no other line of the page has: keys of rows. */
   id: number;
 }

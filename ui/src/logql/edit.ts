@@ -78,30 +78,3 @@ export function selectorOf(query: string): string | null {
   const close = open && list!.find((t) => t.text === '}' && t.from > open.from);
   return close ? query.slice(open.from, close.to) : null;
 }
-
-/** A selector of exactly these labels; `absent` are labels that must not be there. */
-export function exactSelector(labels: Record<string, string>, absent: readonly string[] = []): string {
-  const parts = Object.entries(labels).map(([k, v]) => `${k}=${quote(v)}`);
-  return `{${[...parts, ...absent.map((k) => `${k}=""`)].join(', ')}}`;
-}
-
-export const ORIGINAL = 'logsvc_original_line';
-
-/**
- * The query with the text of each line, as it is stored, kept in a label, and without stages that
- * take labels away. It finds the stored entry behind a line that `line_format` has changed.
- */
-export function keepOriginal(query: string): string | null {
-  const q = split(query);
-  if (!q) return null;
-  const stages = q.stages.filter((s) => s.kind !== 'keep' && s.kind !== 'drop').map((s) => query.slice(s.from, s.to));
-  const selector = query.slice(q.selector.from, q.selector.to);
-  return [selector, `| label_format ${ORIGINAL}=\`{{__line__}}\``, ...stages].join(' ');
-}
-
-/** True if a line of the answer may differ from the line that is stored. */
-export const changesLines = (query: string): boolean => {
-  const q = split(query);
-  return !q || q.stages.some((s) => s.kind === 'line_format' || s.kind === 'decolorize'
-    || s.tokens.some((t) => t.text === 'unpack'));
-};

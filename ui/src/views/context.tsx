@@ -2,7 +2,7 @@
 
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { Surroundings } from '../data/context';
+import { Surroundings, type Side } from '../data/context';
 import { lineLevel, type Line } from '../data/types';
 import { isAbort } from '../http';
 import { Button } from '../parts/button';
@@ -34,8 +34,9 @@ export function ContextView({ l, query }: { l: Line; query: string }): JSX.Eleme
     Surroundings.find(query, l, N, gone.signal).then(setFound, (e) => { if (!isAbort(e)) setError(e.message); });
     return () => gone.abort();
   }, [l]);
-  const more = (side: 'before' | 'after') => () => {
-    found?.extend(side, N * 2, abort.current.signal).then(() => redraw((n) => n + 1), (e) => { if (!isAbort(e)) setError(e.message); });
+  const more = (side: Side) => () => {
+    found?.extend(side, N * 2, abort.current.signal)
+      .then(() => { setError(null); redraw((n) => n + 1); }, (e) => { if (!isAbort(e)) setError(e.message); });
   };
   return (
     <section class="context" aria-label="Surrounding lines" aria-busy={!found && !error}>
@@ -44,13 +45,13 @@ export function ContextView({ l, query }: { l: Line; query: string }): JSX.Eleme
       {!found && !error && <ul class="context-lines skeleton">{Array.from({ length: 11 }, (_, i) => <li key={i}>&nbsp;</li>)}</ul>}
       {found && (
         <>
-          <Button kind="quiet" icon="up" disabled={!found.canBefore} label={found.canBefore ? 'More before' : 'Nothing before'} onClick={more('before')} />
+          <Button kind="quiet" icon="up" disabled={!found.more.before} label={found.more.before ? 'More before' : 'Nothing before'} onClick={more('before')} />
           <ul class="context-lines" tabIndex={0} aria-label="Lines">
-            {found.before.map((b) => <Around key={b.id} l={b} />)}
+            {found.lines.before.map((b) => <Around key={b.id} l={b} />)}
             <Around l={l} here />
-            {found.after.map((a) => <Around key={a.id} l={a} />)}
+            {found.lines.after.map((a) => <Around key={a.id} l={a} />)}
           </ul>
-          <Button kind="quiet" icon="chevron" disabled={!found.canAfter} label={found.canAfter ? 'More after' : 'Nothing after'} onClick={more('after')} />
+          <Button kind="quiet" icon="chevron" disabled={!found.more.after} label={found.more.after ? 'More after' : 'Nothing after'} onClick={more('after')} />
         </>
       )}
     </section>

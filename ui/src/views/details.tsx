@@ -117,7 +117,8 @@ function TextFilter({ line, close }: { line: string; close: () => void }): JSX.E
   );
 }
 
-export function Details({ l, onClose, onStep }: { l: Line; onClose: () => void; onStep?: (by: number) => void }): JSX.Element {
+/** `query` is the one that gave the line. */
+export function Details({ l, query, onClose, onStep }: { l: Line; query: string; onClose: () => void; onStep?: (by: number) => void }): JSX.Element {
   const s = state.value;
   const panel = useRef<HTMLElement>(null);
   const level = lineLevel(l);
@@ -139,7 +140,7 @@ export function Details({ l, onClose, onStep }: { l: Line; onClose: () => void; 
       </header>
       <div class="details-body">
         <Actions l={l} />
-        {s.context && <ContextView key={l.id} l={l} query={s.q} />}
+        {s.context && <ContextView key={l.id} l={l} query={query} />}
         <WholeLine line={l.line} />
         {size > CUT && <p class="muted small">{bytes(size)} in all</p>}
         {parts.map(([title, rows]) => (

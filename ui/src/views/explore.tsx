@@ -2,7 +2,7 @@
 
 import type { JSX } from 'preact';
 import { volume, volumeRange } from '../api';
-import { exactSelector } from '../logql/edit';
+import { quote } from '../logql/quote';
 import { Button } from '../parts/button';
 import { Notice, Problem } from '../parts/notice';
 import { Sparkline } from '../parts/sparkline';
@@ -24,7 +24,7 @@ export function exploreRange(): Range | null {
   return r.ok ? r.range : null;
 }
 
-export const serviceSelector = (name: string): string => exactSelector({ service_name: name });
+export const serviceSelector = (name: string): string => `{service_name=${quote(name)}}`;
 
 export function ExploreView(): JSX.Element {
   const s = state.value;

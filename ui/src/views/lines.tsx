@@ -3,9 +3,9 @@
 import type { JSX } from 'preact';
 import { useCallback, useEffect, useMemo, useState } from 'preact/hooks';
 import { signal } from '@preact/signals';
-import { streamLines } from '../api';
 import type { EdgeState, End, Feed } from '../data/feed';
 import { MAX_LINES } from '../data/feed';
+import { findLine } from '../data/find';
 import { lineName, lineTime } from '../data/identity';
 import type { Line } from '../data/types';
 import { columnValue, LogRow } from '../list/log-row';
@@ -16,7 +16,7 @@ import { Notice } from '../parts/notice';
 import { go, state } from '../route';
 import { busy, feed } from '../search';
 import { bytes, count, plural } from '../text/size';
-import { addNs, msToNs } from '../time/ns';
+import { msToNs } from '../time/ns';
 import { formatDuration } from '../time/range';
 import { seconds, wall } from '../time/zone';
 import { ColumnHead, sortBy } from './columns';
@@ -60,15 +60,8 @@ export function Lines(): JSX.Element | null {
     const ts = lineTime(s.line);
     if (!f || !ts || open || busy.value) return;
     const gone = new AbortController();
-    void (async () => {
-      let cursor: string | null = null;
-      do {
-        const page: { lines: Line[]; cursor: string | null } = await streamLines(f.query, ts, addNs(ts, 1n), 1000, false, cursor, gone.signal);
-        const found = page.lines.find((l) => lineName(l) === s.line);
-        if (found) return setElsewhere(found);
-        cursor = page.cursor;
-      } while (cursor);
-    })().catch(() => { /* the list is there all the same */ });
+    findLine(f.query, ts, (l) => lineName(l) === s.line, gone.signal)
+      .then((found) => { if (found) setElsewhere(found); }, () => { /* the list is there all the same */ });
     return () => gone.abort();
   }, [s.line, f, open === null]);
 
@@ -95,7 +88,7 @@ export function Lines(): JSX.Element | null {
           top={sorted ? null : edge(f.behind)} bottom={edge(f.ahead)} />
         <Status f={f} n={items.length} />
       </div>
-      {open && <Details l={open} onClose={close} onStep={step} />}
+      {open && <Details l={open} query={f.query} onClose={close} onStep={step} />}
     </div>
   );
 }

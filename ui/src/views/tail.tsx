@@ -100,7 +100,7 @@ function TailList({ tail, held, hold, active, setActive }: ListProps): JSX.Eleme
           row={row} />
         {held && <div class="waiting"><Button kind="primary" icon="down" label={tail.waiting.value > 0 ? `${count(tail.waiting.value)} new lines` : 'Held. Follow'} onClick={() => { go({ line: '', context: false }, true); hold(false); }} /></div>}
       </div>
-      {open && <Details l={open} onClose={() => go({ line: '', context: false }, true)} />}
+      {open && <Details l={open} query={tail.query} onClose={() => go({ line: '', context: false }, true)} />}
     </div>
   );
 }

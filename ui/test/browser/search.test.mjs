@@ -76,23 +76,6 @@ test('wrapped lines of different heights: each once, and the place is kept while
   await page.done();
 });
 
-test('context is exact at equal times, whatever the query does to the line', async () => {
-  for (const query of ['{app="x"} |= "l120"', '{app="x"} |= "l120" | json | line_format "y"', '{app="x"} |= "l120" | line_format "y" | keep app | drop service_name']) {
-    const page = await open(env, search(query));
-    await rows(page).first().click();
-    await page.getByRole('button', { name: 'Surrounding lines' }).click();
-    await page.waitForSelector('.context .here');
-    const texts = await page.locator('.context li .row-text').allTextContents();
-    const here = query.includes('line_format') ? 'y' : 'l120';
-    assert.deepEqual(texts, count(11).map((i) => (i === 5 ? here : name(115 + i))), query);
-    assert.match(page.url(), /context=1/);
-    await page.getByRole('button', { name: 'More before' }).click();
-    await until('more', async () => (await page.locator('.context li').count()) === 21);
-    assert.equal(await page.locator('.context li .row-text').first().textContent(), 'l105');
-    await page.done();
-  }
-});
-
 test('a shared address opens the line, its context, and the same view', async () => {
   const page = await open(env, search('{app="x", pod=""}', '&dir=oldest&tz=Asia/Almaty'));
   await page.locator('.row', { hasText: 'l017' }).click();

@@ -38,7 +38,7 @@ test('words for a wrong time, a range without lines, and a limit', async () => {
   const page = await open(env, search('{app="hello"}', '&from=yesterday'), { allow: [/400/] });
   assert.match(await page.locator('.notice').textContent(), /“yesterday” is no time/);
   await page.goto(env.front.url + search('{app="hello"}', '&from=now-2d&to=now-1d'));
-  assert.match(await page.locator('.notice').textContent(), /No lines in this range/);
+  await page.locator('.notice', { hasText: 'No lines in this range' }).waitFor();
   await page.goto(env.front.url + search('{app="hello"}', '&from=now-50d'));
   await until('limit', async () => /query time range exceeds the limit/.test(await page.locator('.notice').textContent()));
   await page.done();

@@ -2,7 +2,7 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import { quote, unquote } from '../../src/logql/quote';
 import { isLogQuery, split } from '../../src/logql/split';
-import { addFieldFilter, addMatcher, addStage, changesLines, countBy, exactSelector, keepOriginal, levelCounts, selectorOf } from '../../src/logql/edit';
+import { addFieldFilter, addMatcher, addStage, countBy, levelCounts, selectorOf } from '../../src/logql/edit';
 import { findMatches, finderOf } from '../../src/logql/matches';
 import { placeAt } from '../../src/logql/cursor';
 
@@ -45,10 +45,6 @@ test('queries that are made', () => {
   assert.equal(levelCounts('{a="b"} |= "x" # c', 60), 'sum by (detected_level) (count_over_time({a="b"} |= "x" [60s]))');
   assert.ok(levelCounts('{a="b"} | json', 5)!.includes('| drop __error__, __error_details__ [5s]'));
   assert.equal(selectorOf('sum(rate({a="}"} |= "x" [1m]))'), '{a="}"}');
-  assert.equal(exactSelector({ a: '"' }, ['b']), '{a="\\"", b=""}');
-  assert.equal(keepOriginal('{app="x"} |= "l" | json | keep a | line_format "y"'),
-    '{app="x"} | label_format logsvc_original_line=`{{__line__}}` |= "l" | json | line_format "y"');
-  assert.ok(changesLines('{a="b"} | line_format "x"') && !changesLines('{a="b"} |= "line_format"'));
   assert.ok(countBy('{a="b"}', 'json', 'n')!.startsWith('topk(10, sum by (n) (count_over_time({a="b"} | json | drop'));
 });
 
