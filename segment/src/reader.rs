@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use logsvc_logql::engine::ListedNames;
 use logsvc_proto::{Labels, StreamId, TenantId, varint};
 
 use crate::column_kind::ColumnKind;
@@ -152,6 +153,24 @@ impl Decoder {
         stored: &[u8],
     ) -> Result<Option<BlockMetadata>, SegmentError> {
         self.metadata_by(metadata::decode, directory, block, stored)
+    }
+
+    /// Like [`Self::metadata`], but entries have metadata with listed names alone, if these are
+    /// enough ([`ListedNames::needs_all`]).
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub fn listed_metadata(
+        &mut self,
+        directory: &Directory,
+        block: u32,
+        stored: &[u8],
+        listed: &ListedNames,
+    ) -> Result<Option<BlockMetadata>, SegmentError> {
+        let decode = |raw: &[u8], entries: usize, pairs_bytes: usize| {
+            metadata::decode_listed(raw, entries, pairs_bytes, listed)
+        };
+        self.metadata_by(decode, directory, block, stored)
     }
 
     /// Like [`Self::metadata`], in the stored form, which a writer takes without a conversion.

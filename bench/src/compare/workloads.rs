@@ -8,6 +8,7 @@ use super::known::{
 };
 use crate::http::encode_query;
 use crate::kubernetes::namespaces_of;
+use logsvc_proto::discover::DETECTED_LEVEL;
 use logsvc_testkit::Style;
 use std::collections::BTreeMap;
 
@@ -162,6 +163,7 @@ impl Maker<'_> {
         &mut self,
         names: (&'static str, &'static str),
         query: String,
+        level: &'static str,
         rates: BTreeMap<String, BTreeMap<usize, f64>>,
     ) -> &mut Workload {
         let end_nanos = self.data.end_nanos;
@@ -169,7 +171,7 @@ impl Maker<'_> {
         let step_s = RATE_STEP_NANOS / 1_000_000_000;
         let parameters = format!("query_range?start={start_nanos}&end={end_nanos}&step={step_s}");
         let grid = Grid { start_nanos, step_nanos: RATE_STEP_NANOS };
-        let expected = Expected::Steps(self.data.level_name(), rates, grid);
+        let expected = Expected::Steps(level, rates, grid);
         self.add(names, query, &parameters, expected, Share::SixHours)
     }
 
@@ -263,12 +265,15 @@ impl Maker<'_> {
         let names = ("rate", "rate by level over six hours, window 5m, step 1m");
         let level = self.data.level_name();
         let query = format!("sum by ({level}) (rate({all} [5m]))");
-        self.stepped(names, query, known.rates.rates()).in_mix = true;
+        self.stepped(names, query, level, known.rates.rates()).in_mix = true;
         let query = format!("sum by ({level}) (rate({all} |= \"{RATE_TEXT}\" [5m]))");
         let names = ("rate-text", "the same with a line filter");
-        self.stepped(names, query.clone(), known.filtered_rates.rates()).in_mix = true;
+        self.stepped(names, query.clone(), level, known.filtered_rates.rates()).in_mix = true;
         let names = ("rate-text-again", "the same again, as a dashboard asks");
-        self.stepped(names, query, known.filtered_rates.rates()).may_be_known = true;
+        self.stepped(names, query, level, known.filtered_rates.rates()).may_be_known = true;
+        let query = format!("sum by ({DETECTED_LEVEL}) (rate({all} [5m]))");
+        let names = ("rate-detected", "rate by detected level, as a histogram asks");
+        self.stepped(names, query, DETECTED_LEVEL, known.rates.rates());
         let query = format!("sum(count_over_time({all} {range}))");
         let names = ("count-all", "count of everything");
         let expected = Expected::Number(known.lines as f64);

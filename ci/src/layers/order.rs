@@ -69,11 +69,11 @@ pub(super) const ORDERS: &[Order] = &[
         krate: "logql",
         module: "engine",
         floors: &[
-            "convert hash ip literals meter regex result statistics",
+            "convert hash ip listed_names literals meter regex statistics",
             "block error interner matcher range",
             "filter labels",
             "place",
-            "params",
+            "params result",
             "plan template",
             "patterns pipeline volume",
             "estimate fields leaf required reuse",

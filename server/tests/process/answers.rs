@@ -1,5 +1,6 @@
 //! The answers of the interface to well-behaved clients, over real sockets.
 
+mod context;
 mod cross_tenant;
 mod detected;
 mod doors;

@@ -173,7 +173,7 @@ impl Block {
                     let set = sets.get(entry_sets[index]);
                     ViewedMetadata::Pairs(MetadataPairs::from_checked(set, &[]))
                 }
-                Some(StoredMetadata::Sets(BlockMetadata { sets, set_ids })) => {
+                Some(StoredMetadata::Sets(BlockMetadata { sets, set_ids, .. })) => {
                     ViewedMetadata::Set(sets, set_ids[index])
                 }
             },

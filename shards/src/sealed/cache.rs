@@ -40,8 +40,18 @@ pub(crate) struct ColumnKey {
     pub(crate) segment: SegmentName,
     pub(crate) block: u32,
     pub(crate) kind: ColumnKind,
-    /// Whether lines are in their parts.
-    pub(crate) in_parts: bool,
+    pub(crate) form: ColumnForm,
+}
+
+/// What of a column a decoded column holds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum ColumnForm {
+    /// All of it.
+    Whole,
+    /// The parts of lines.
+    Parts,
+    /// Metadata with listed names, which have this hash.
+    Listed(u64),
 }
 
 /// A decoded column of a block.
@@ -322,7 +332,7 @@ mod tests {
 
     fn key(block: u32) -> ColumnKey {
         let segment = SegmentName { epoch: 1, shards: 1, shard: 0, seq: 1 };
-        ColumnKey { segment, block, kind: ColumnKind::Lines, in_parts: false }
+        ColumnKey { segment, block, kind: ColumnKind::Lines, form: ColumnForm::Whole }
     }
 
     fn lines(len: usize) -> Cached {

@@ -31,7 +31,7 @@ use crate::types::StreamPartitions;
 use logsvc_segment::Footer;
 
 pub(crate) use cache::{BlockCache, CacheCounters};
-pub(crate) use cache::{Cached, ColumnKey};
+pub(crate) use cache::{Cached, ColumnForm, ColumnKey};
 pub(crate) use conditions::{Condition, Conditions, all_conditions_of, conditions_of};
 use directories::SharedDirectory;
 pub(crate) use directories::{Directories, DirectoryCounters, DirectoryError, HeldDirectory};

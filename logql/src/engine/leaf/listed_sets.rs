@@ -9,6 +9,7 @@
 
 use super::super::block::{MetadataSets, TextRef};
 use super::super::labels::{ERROR, ERROR_DETAILS, EntryLabels, NameId, PRESERVE_ERROR};
+use super::super::listed_names::ListedNames;
 
 /// Most values that a set is known by. A set with more is not kept.
 const SEEN_MAX: usize = 2;
@@ -50,6 +51,7 @@ impl Seen {
 pub(super) struct ListedSets {
     /// The names that the query looks at, as they stand in metadata.
     names: Vec<Box<[u8]>>,
+    listed: ListedNames,
     /// Places of names in the dictionary at hand, and which of the names they are.
     places: Vec<(TextRef, Option<u32>)>,
     known: [Option<(Seen, u32)>; SLOTS],
@@ -65,13 +67,27 @@ impl ListedSets {
         if listed.contains(&ERROR_DETAILS) {
             return None;
         }
+        let texts = listed.iter().filter_map(|&name| std::str::from_utf8(labels.name(name)).ok());
+        let texts = ListedNames::new(texts);
         let reserved = [ERROR, ERROR_DETAILS, PRESERVE_ERROR];
         let names = listed.iter().chain(&reserved).map(|&name| labels.name(name).into());
         let places = Vec::with_capacity(NAMES_MAX);
         let known = [None; SLOTS];
-        let made = ListedSets { names: names.collect(), places, known, last: None, last_id: None };
+        let made = ListedSets {
+            names: names.collect(),
+            listed: texts,
+            places,
+            known,
+            last: None,
+            last_id: None,
+        };
         let _is_admitted = labels.meter().admit(made.held_bytes());
         Some(made)
+    }
+
+    /// The listed names.
+    pub(super) fn listed(&self) -> &ListedNames {
+        &self.listed
     }
 
     /// Forgets what was known: another dictionary or another stream follows.
@@ -138,6 +154,7 @@ impl ListedSets {
     pub(super) fn held_bytes(&self) -> usize {
         self.names.capacity() * size_of::<Box<[u8]>>()
             + self.names.iter().map(|name| name.len()).sum::<usize>()
+            + self.listed.held_bytes()
             + self.places.capacity() * size_of::<(TextRef, Option<u32>)>()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use logsvc_logql::engine::{MetadataSets, TextRef};
+use logsvc_logql::engine::{ListedNames, MetadataSets, TextRef};
 use logsvc_proto::varint;
 
 use super::super::hex;
@@ -17,21 +17,25 @@ pub struct BlockMetadata {
     pub sets: MetadataSets,
     /// For each entry of the block the id of its set; the ids of a run are a slice.
     pub set_ids: Vec<u32>,
+    /// The only names that sets have; `None` if nothing was left out.
+    pub listed: Option<ListedNames>,
 }
 
 impl BlockMetadata {
     /// Bytes that it occupies.
     pub fn held_bytes(&self) -> usize {
-        self.sets.held_bytes() + self.set_ids.capacity() * size_of::<u32>()
+        self.sets.held_bytes()
+            + self.set_ids.capacity() * size_of::<u32>()
+            + self.listed.as_ref().map_or(0, ListedNames::held_bytes)
     }
 }
 
 /// The values of one name.
-struct Column {
-    name: TextRef,
+pub(super) struct Column {
+    pub(super) name: TextRef,
     name_len: usize,
     /// The distinct values and their lengths.
-    values: Vec<(TextRef, usize)>,
+    pub(super) values: Vec<(TextRef, usize)>,
     /// For each set that has the name the number of its value; `None` if every value is used
     /// once, in order.
     which: Option<Vec<u32>>,
@@ -43,9 +47,15 @@ impl Column {
     /// The value of the next set that has the name; there are as many as `which` or
     /// `values` has.
     fn next_value(&mut self) -> (TextRef, usize) {
+        let index = self.next_index();
+        self.values[index]
+    }
+
+    /// The number of that value.
+    pub(super) fn next_index(&mut self) -> usize {
         let taken = self.taken;
         self.taken += 1;
-        self.values[self.which.as_ref().map_or(taken, |which| which[taken] as usize)]
+        self.which.as_ref().map_or(taken, |which| which[taken] as usize)
     }
 }
 
@@ -91,21 +101,8 @@ fn decode_sets(
     pairs_bytes: usize,
 ) -> Result<BlockMetadata, Malformed> {
     let mut reader = Reader { bytes, position: 0 };
-    let names = read_names(&mut reader)?;
-    let shapes = read_shapes(&mut reader, names.len())?;
-    let set_count = reader.count(entries)?;
-    let set_ids = read_entries(reader.section()?, entries, set_count)?;
-    let shape_of_set = reader.numbers(set_count, shapes.len())?;
-
-    // The number of values of each name.
-    let mut uses = vec![0usize; names.len()];
-    let mut budget = pairs_bytes;
-    for &shape in &shape_of_set {
-        for &name in &shapes[shape as usize] {
-            uses[name as usize] += 1;
-            budget = budget.checked_sub(SHORTEST_PAIR_BYTES).ok_or(Malformed)?;
-        }
-    }
+    let Sets { names, shapes, set_ids, shape_of_set, uses } =
+        Sets::read(&mut reader, entries, pairs_bytes)?;
     let mut sets = MetadataSets::new();
     let mut columns = Vec::with_capacity(names.len());
     for (name, uses) in names.into_iter().zip(uses) {
@@ -129,7 +126,42 @@ fn decode_sets(
         id.ok_or(Malformed)?;
         budget = budget.checked_sub(text_len).ok_or(Malformed)?;
     }
-    Ok(BlockMetadata { sets, set_ids })
+    Ok(BlockMetadata { sets, set_ids, listed: None })
+}
+
+/// What a column tells in front of the values of its names.
+pub(super) struct Sets<'a> {
+    pub(super) names: Vec<&'a str>,
+    /// The indexes of the names that sets of a shape have.
+    pub(super) shapes: Vec<Vec<u32>>,
+    /// For each entry 0, or one more than the index of its set.
+    pub(super) set_ids: Vec<u32>,
+    pub(super) shape_of_set: Vec<u32>,
+    /// The number of values of each name.
+    pub(super) uses: Vec<usize>,
+}
+
+impl<'a> Sets<'a> {
+    pub(super) fn read(
+        reader: &mut Reader<'a>,
+        entries: usize,
+        pairs_bytes: usize,
+    ) -> Result<Sets<'a>, Malformed> {
+        let names = read_names(reader)?;
+        let shapes = read_shapes(reader, names.len())?;
+        let set_count = reader.count(entries)?;
+        let set_ids = read_entries(reader.section()?, entries, set_count)?;
+        let shape_of_set = reader.numbers(set_count, shapes.len())?;
+        let mut uses = vec![0usize; names.len()];
+        let mut budget = pairs_bytes;
+        for &shape in &shape_of_set {
+            for &name in &shapes[shape as usize] {
+                uses[name as usize] += 1;
+                budget = budget.checked_sub(SHORTEST_PAIR_BYTES).ok_or(Malformed)?;
+            }
+        }
+        Ok(Sets { names, shapes, set_ids, shape_of_set, uses })
+    }
 }
 
 /// A pair in a batch: two lengths and a name of at least one byte.
@@ -194,7 +226,7 @@ fn read_entries(bytes: &[u8], entries: usize, set_count: usize) -> Result<Vec<u3
     if bad || used as usize != set_count { Err(Malformed) } else { Ok(out) }
 }
 
-fn read_column(
+pub(super) fn read_column(
     reader: &mut Reader<'_>,
     name: &str,
     uses: usize,
@@ -266,9 +298,9 @@ fn numbers_below(bytes: &[u8], count: usize, bound: usize) -> Result<Vec<u32>, M
     if bad { Err(Malformed) } else { Ok(out) }
 }
 
-struct Reader<'a> {
-    bytes: &'a [u8],
-    position: usize,
+pub(super) struct Reader<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) position: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -277,18 +309,18 @@ impl<'a> Reader<'a> {
     }
 
     /// A varint that is at most `most`.
-    fn count(&mut self, most: usize) -> Result<usize, Malformed> {
+    pub(super) fn count(&mut self, most: usize) -> Result<usize, Malformed> {
         let value = varint::read(self.bytes, &mut self.position).map_err(|_| Malformed)?;
         usize::try_from(value).ok().filter(|&value| value <= most).ok_or(Malformed)
     }
 
-    fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+    pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let taken = self.bytes[self.position..].get(..len).ok_or(Malformed)?;
         self.position += len;
         Ok(taken)
     }
 
-    fn section(&mut self) -> Result<&'a [u8], Malformed> {
+    pub(super) fn section(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.count(self.left())?;
         self.take(len)
     }

@@ -14,6 +14,7 @@
 
 mod decode;
 mod encode;
+mod listed;
 mod plain;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ mod tests;
 pub use decode::{BlockMetadata, StoredMetadata};
 pub(crate) use decode::{decode, decode_as_stored};
 pub(crate) use encode::{EntrySets, encode};
+pub(crate) use listed::decode_listed;
 pub(crate) use plain::encode_plain;
 pub use plain::{PlainMetadata, PlainSets};
 

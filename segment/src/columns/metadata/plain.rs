@@ -114,7 +114,7 @@ impl PlainMetadata {
             // Ids count up from 1, as numbers do.
             sets.push_set(pairs.iter().copied()).ok_or(Malformed)?;
         }
-        Ok(BlockMetadata { sets, set_ids: self.entry_sets })
+        Ok(BlockMetadata { sets, set_ids: self.entry_sets, listed: None })
     }
 }
 

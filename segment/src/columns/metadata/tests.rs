@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::batch::write_pair;
+use logsvc_logql::engine::ListedNames;
 use logsvc_proto::varint;
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
@@ -203,6 +204,45 @@ fn random_sets_read_back_and_damaged_bytes_never_exceed_their_bounds() {
         let random: Vec<u8> = (0..rng.below(100)).map(|_| rng.below(20) as u8).collect();
         let _ = decode(&random, rng.below(100) as usize, rng.below(200) as usize);
     }
+}
+
+#[test]
+fn listed_names_read_back_alone_unless_all_matter() {
+    let mut compared = 0;
+    for seed in seeds(2000) {
+        let _guard = SeedGuard(seed);
+        let mut rng = Rng::new(seed);
+        let mut entries = random_entries(&mut rng);
+        let is_whole = rng.one_in(4);
+        if is_whole {
+            let at = rng.index(entries.len());
+            entries[at].insert(0, ("__error__".to_owned(), "e".to_owned()));
+        }
+        let names: Vec<&str> =
+            ["a", "absent", "b_1", "trace", "z"].into_iter().filter(|_| rng.one_in(3)).collect();
+        let listed = ListedNames::new(names.iter().copied());
+        let is_listed = |pair: &&(String, String)| is_whole || listed.has(&pair.0);
+        let expected: Vec<Set> =
+            entries.iter().map(|set| set.iter().filter(is_listed).cloned().collect()).collect();
+        let (column, pairs_bytes) = encoded(&entries);
+        for mut bytes in [column, plain(&entries)] {
+            let found = decode_listed(&bytes, entries.len(), pairs_bytes, &listed).unwrap();
+            assert_eq!(read(&found), expected);
+            assert_eq!(found.listed.is_none(), is_whole);
+            if !is_whole {
+                let distinct: BTreeSet<&Set> = expected.iter().collect();
+                assert!(found.sets.len() <= distinct.len() + 1, "equal sets are one");
+                compared += distinct.len();
+            }
+            // Damage is told, or gives as many entries as there are.
+            let at = rng.index(bytes.len());
+            bytes[at] ^= 1 << rng.below(8);
+            if let Ok(found) = decode_listed(&bytes, entries.len(), pairs_bytes, &listed) {
+                assert_eq!(read(&found).len(), entries.len());
+            }
+        }
+    }
+    println!("{compared} sets");
 }
 
 #[test]

@@ -11,12 +11,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use logsvc_logql::engine::{EntryBlock, MetadataColumn, Needs};
+use logsvc_logql::engine::{EntryBlock, ListedNames, MetadataColumn, Needs};
 
 use super::search::Found;
 use crate::deletion::DeleteId;
 use crate::scan::error::ReadError;
-use crate::sealed::{Cached, ColumnKey, HeldDirectory, SealedSegment};
+use crate::sealed::{Cached, ColumnForm, ColumnKey, HeldDirectory, SealedSegment, hasher};
 use crate::types::ScanStats;
 use logsvc_segment::{
     BlockInfo, BlockMetadata, ColumnKind, Decoder, LineOutcomes, LineParts, Part, RunInfo,
@@ -108,6 +108,8 @@ pub(in crate::scan) struct OpenBlock {
     states: [ColumnState; Column::ALL.len()],
     /// Columns that are decoded and not in the cache.
     fresh: Vec<(ColumnKey, Cached)>,
+    /// The names of metadata that are enough, if not all are needed. Set before columns are loaded.
+    pub(in crate::scan) listed: Option<ListedNames>,
     /// Whether lines are looked for in their parts.
     pub(in crate::scan) is_searched: bool,
     /// The lines that a search has found, once it was made.
@@ -133,10 +135,11 @@ impl OpenBlock {
         let kind = ColumnKind::Lines;
         OpenBlock {
             directory: Arc::clone(directory),
-            key: ColumnKey { segment: segment.live.name, block, kind, in_parts: false },
+            key: ColumnKey { segment: segment.live.name, block, kind, form: ColumnForm::Whole },
             info: directory.block(block),
             states: Default::default(),
             fresh: Vec::new(),
+            listed: None,
             is_searched: false,
             found: None,
             is_tested: false,
@@ -155,7 +158,29 @@ impl OpenBlock {
 
     /// The key of a column in the cache.
     pub(in crate::scan) fn key(&self, column: Column) -> ColumnKey {
-        ColumnKey { kind: column.kind(), in_parts: column == Column::Parts, ..self.key }
+        let form = match (column, &self.listed) {
+            (Column::Parts, _) => ColumnForm::Parts,
+            (Column::Metadata, Some(listed)) => ColumnForm::Listed(hasher().hash_one(listed)),
+            _ => ColumnForm::Whole,
+        };
+        ColumnKey { kind: column.kind(), form, ..self.key }
+    }
+
+    /// The key of a column that serves as well, if it is in the cache.
+    pub(in crate::scan) fn other_key(&self, column: Column) -> Option<ColumnKey> {
+        let is_listed = column == Column::Metadata && self.listed.is_some();
+        let form = ColumnForm::Whole;
+        is_listed.then_some(ColumnKey { kind: column.kind(), form, ..self.key })
+    }
+
+    /// Whether a column from the cache serves: names may have the hash of other names.
+    pub(in crate::scan) fn takes(&self, cached: &Cached) -> bool {
+        match cached {
+            Cached::Metadata(Some(metadata)) => {
+                metadata.listed.is_none() || metadata.listed == self.listed
+            }
+            _ => true,
+        }
     }
 
     /// Where a column is stored in the segment, and its length in bytes when it is decoded.
@@ -372,7 +397,11 @@ impl OpenBlock {
                 Cached::Lines(Arc::new(decoder.lines(directory, block, &bytes, times)?))
             }
             Column::Metadata => {
-                Cached::Metadata(decoder.metadata(directory, block, &bytes)?.map(Arc::new))
+                let metadata = match &self.listed {
+                    Some(listed) => decoder.listed_metadata(directory, block, &bytes, listed)?,
+                    None => decoder.metadata(directory, block, &bytes)?,
+                };
+                Cached::Metadata(metadata.map(Arc::new))
             }
             Column::Parts => match decoder.line_parts(directory, block, &bytes)? {
                 Some(parts) => Cached::Parts(Arc::new(parts)),

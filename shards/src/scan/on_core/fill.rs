@@ -198,6 +198,10 @@ impl<R: Runtime> Scan<'_, R> {
             (is_limited || leaf.searcher.is_some()) && prefers_parts(self.env, &opened);
         opened.is_tested =
             self.job.filters != FilterWeight::NOTHING && prefers_parts(self.env, &opened);
+        // Requests for deletion may look at other metadata.
+        if self.job.filters == FilterWeight::NOTHING {
+            opened.listed = leaf.executor.listed_metadata().cloned();
+        }
         let max_bytes = opened.max_bytes();
         // Later it would be too late, because some runs may have been answered; the first one
         // of a batch waits no earlier than it needs to.

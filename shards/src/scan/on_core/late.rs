@@ -336,7 +336,7 @@ impl<'a> Loaded<'a> {
             timestamps: Arc::new(timestamps),
             ends: Some(Arc::new(ends)),
             lines: Some(Arc::new(lines)),
-            metadata: Some(Arc::new(BlockMetadata { sets, set_ids: ids })),
+            metadata: Some(Arc::new(BlockMetadata { sets, set_ids: ids, listed: None })),
             entries,
             line_bytes,
             sorted,

@@ -48,7 +48,11 @@ pub(super) async fn load<R: Runtime>(
     }
     let (range, decoded_len) = opened.place(column);
     stats.cache_lookups += 1;
-    let loaded = if let Some(cached) = env.cache.get(opened.key(column)) {
+    let key = opened.key(column);
+    let other_key = opened.other_key(column).filter(|_| !env.cache.holds(key));
+    let key = other_key.filter(|&other| env.cache.holds(other)).unwrap_or(key);
+    let cached = env.cache.get(key).filter(|cached| opened.takes(cached));
+    let loaded = if let Some(cached) = cached {
         stats.cache_hits += 1;
         stats.cached_bytes += cached.held_bytes() as u64;
         Loaded::Decoded(cached)

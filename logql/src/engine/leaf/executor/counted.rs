@@ -7,8 +7,10 @@
 use super::{Collector, LeafExecutor};
 use crate::engine::block::{EntryBlock, MetadataColumn, count_until};
 use crate::engine::leaf::StreamState;
+use crate::engine::leaf::listed_sets::ListedSets;
 use crate::engine::leaf::range::RangeCollector;
 use crate::engine::leaf::series::series_of;
+use crate::engine::listed_names::ListedNames;
 use crate::engine::meter::Meter;
 use crate::engine::params::Cell;
 use crate::engine::plan::EntryValue;
@@ -53,6 +55,14 @@ impl Sums {
 }
 
 impl LeafExecutor {
+    /// The names of metadata that the result depends on, where these are few: blocks may then be
+    /// given without other metadata, but for sets with a name of which
+    /// [`ListedNames::needs_all`] is true.
+    #[must_use]
+    pub fn listed_metadata(&self) -> Option<&ListedNames> {
+        self.shortcuts.listed_sets.as_ref().map(ListedSets::listed)
+    }
+
     /// Adds the entries `first..end` of a block up, whose times ascend. False if the leaf is not
     /// of the kind that this is for; nothing was done then.
     pub(super) fn count_rows(
