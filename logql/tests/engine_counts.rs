@@ -10,6 +10,10 @@ use logsvc_testkit::seeds;
 const SECOND_NS: i64 = 1_000_000_000;
 const LEVELS: [&str; 5] = ["info", "warn", "error", "debug", "wain"];
 
+fn pick(random: &mut Rng, texts: &[&'static str]) -> &'static str {
+    texts[random.below(texts.len())]
+}
+
 fn store(random: &mut Rng) -> TestStore {
     let mut store = TestStore::new();
     let streams = 1 + random.below(3);
@@ -25,13 +29,13 @@ fn store(random: &mut Rng) -> TestStore {
         let mut metadata = Vec::new();
         let mut add = |name: &str, value: &str| metadata.push((name.to_owned(), value.to_owned()));
         if errors && random.one_in(30) {
-            add("__error__", *random.pick(&["", "Broken"]));
+            add("__error__", pick(random, &["", "Broken"]));
         }
         if errors && random.one_in(10) {
             add("__error_details__", "why");
         }
         if !random.one_in(5) {
-            add("level", *random.pick(&LEVELS));
+            add("level", pick(random, &LEVELS));
         }
         if random.one_in(3) {
             add("level_extracted", "x");
@@ -40,7 +44,7 @@ fn store(random: &mut Rng) -> TestStore {
             add("trace_id", &random.below(1000).to_string());
         }
         if random.one_in(3) {
-            add("zone", *random.pick(&["", "a", "b"]));
+            add("zone", pick(random, &["", "a", "b"]));
         }
         let time_ns = random.below(60) as i64 * SECOND_NS;
         let line = format!("{} {number}", random.pick(&["GET", "PUT"]));

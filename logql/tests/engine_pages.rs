@@ -138,8 +138,11 @@ fn sorted(rows: &[Row]) -> Vec<Row> {
     rows
 }
 
-/// The entries of a result with their times and places, stream by stream.
-fn placed(result: QueryResult) -> Vec<Vec<(i64, EntryPlace, Box<[u8]>)>> {
+/// Time, place and line of an entry.
+type Placed = (i64, EntryPlace, Box<[u8]>);
+
+/// The entries of a result, stream by stream.
+fn placed(result: QueryResult) -> Vec<Vec<Placed>> {
     let QueryResult::Streams(streams) = result else { panic!("{result:?}") };
     let entries_of = |stream: StreamResult| {
         assert_eq!(stream.entries.len(), stream.places.len(), "each entry has a place");

@@ -1,5 +1,5 @@
 // Pushes samples of logs for trying the page by hand and for pictures: a folder with files named
-// `Name_2k.log`, spread over the last hours, and some lines of JSON and logfmt that it makes itself.
+// `Name_2k.log`, spread over the last hours, some lines of JSON and logfmt that it makes itself, and rules.
 //
 //   node test/samples.mjs http://127.0.0.1:3100 [folder with logs]
 
@@ -14,6 +14,23 @@ const LABELS = {
   OpenSSH: { service_name: 'sshd', env: 'prod', cluster: 'eu-1' }, Hadoop: { service_name: 'hadoop', env: 'batch', cluster: 'eu-2' },
   HDFS: { service_name: 'hdfs', env: 'batch', cluster: 'eu-2' }, Linux: { service_name: 'syslog', env: 'prod', cluster: 'eu-1' },
 };
+
+const RULES = `name: checkout
+interval: 5s
+rules:
+  - alert: UpstreamClosesConnections
+    expr: sum by (service_name) (count_over_time({service_name="shop"} |= "upstream closed" [30m])) > 10
+    labels: {severity: page, team: checkout}
+    annotations: {summary: "{{ $value }} connections of {{ $labels.service_name }} were closed within half an hour"}
+  - alert: InvoicesAreLate
+    expr: sum(count_over_time({service_name="billing"} |= "retrying" [30m])) > 10
+    for: 2h
+    labels: {severity: ticket}
+  - alert: LedgerIsSilent
+    expr: absent_over_time({service_name="billing"}[1h])
+  - record: shop:requests:rate5m
+    expr: sum by (service_name) (rate({service_name="shop"}[5m]))
+`;
 
 async function push(base, streams, tenant) {
   const r = await fetch(base + '/loki/api/v1/push', { method: 'POST', headers: { 'Content-Type': 'application/json', ...(tenant ? { 'X-Scope-OrgID': tenant } : {}) }, body: JSON.stringify({ streams }) });
@@ -43,6 +60,8 @@ export async function samples(base, folder) {
   });
   const logfmt = Array.from({ length: 2000 }, at).sort((a, b) => a - b).map((t) => [ns(t), `level=${random() < 0.03 ? 'error' : random() < 0.1 ? 'warn' : 'info'} component=${pick(['ledger', 'invoice', 'mail'])} order=${Math.floor(random() * 1e6)} took=${Math.floor(random() * 400)}ms msg="${pick(['order booked', 'invoice sent', 'retrying in 2s', 'balance checked'])}"`]);
   await push(base, [{ stream: { service_name: 'shop', env: 'prod', cluster: 'eu-1', host: 'shop-1' }, values: json }, { stream: { service_name: 'billing', env: 'prod', cluster: 'eu-1', host: 'billing-1' }, values: logfmt }]);
+  const rules = await fetch(base + '/loki/api/v1/rules/shop', { method: 'POST', headers: { 'Content-Type': 'application/yaml' }, body: RULES });
+  if (!rules.ok) throw new Error(`${rules.status} ${await rules.text()}`);
 }
 
 if (process.argv[1]?.endsWith('samples.mjs')) await samples(process.argv[2], process.argv[3]);

@@ -1,5 +1,6 @@
 // A proxy in front of a running logsvc: optionally under a path prefix, with basic authentication, with
-// requests that hang, and with connections of tails that end, as proxies end them. With --dist, or DIST=1,
+// requests that hang, and with connections of tails that end, as proxies end them, at a word or
+// after some time without a byte. With --dist, or DIST=1,
 // it serves the files of ui/dist itself, as the server does: for work on the page without building the server.
 //
 //   node test/serve.mjs --target http://127.0.0.1:3100 --port 3200 [--dist] [--prefix /logs] [--auth user:password]
@@ -13,7 +14,7 @@ const DIST = fileURLToPath(new URL('../dist/', import.meta.url));
 const POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /** Starts the proxy; resolves to `{ url, close, cutTails }`. */
-export function serve({ target, port = 0, prefix = '', auth = '', hold = null, dist = process.env.DIST === '1' }) {
+export function serve({ target, port = 0, prefix = '', auth = '', hold = null, quiet = 0, dist = process.env.DIST === '1' }) {
   const to = new URL(target);
   const files = () => new Map(JSON.parse(readFileSync(DIST + 'manifest.json', 'utf8')).files.map((f) => [f.name, f]));
   const tails = new Set();
@@ -58,6 +59,7 @@ export function serve({ target, port = 0, prefix = '', auth = '', hold = null, d
     });
     const end = () => { back.destroy(); socket.destroy(); tails.delete(end); };
     tails.add(end);
+    if (quiet) { back.setTimeout(quiet, end); socket.setTimeout(quiet, end); }
     back.on('error', end).on('close', end);
     socket.on('error', end).on('close', end);
   });

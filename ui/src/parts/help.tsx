@@ -3,7 +3,7 @@ import { Dialog } from './dialog';
 
 const KEYS: [string, string][] = [
   ['/', 'Write the query'], ['Enter', 'Run it (Shift+Enter: new line)'], ['Ctrl+Space', 'Complete'],
-  ['j  k  ↓  ↑', 'Next, previous line'], ['PgDn  PgUp  Home  End', 'Further'], ['e  Enter', 'Open the line'],
+  ['j  k  ↓  ↑', 'Next, previous line'], ['PgDn  PgUp', 'A page further'], ['Home  End', 'First, last line'], ['e  Enter', 'Open the line'],
   ['c', 'Surrounding lines of the open line'], ['Escape', 'Close what is open'], ['w', 'Wrap lines'], ['r', 'Run again'],
   ['1 … 6', 'Search, explore, tail, alerts, deletions, node'], ['?', 'This help'],
 ];

@@ -2,6 +2,8 @@
 
 import type { JSX } from 'preact';
 import { signal } from '@preact/signals';
+import type { Line } from '../data/types';
+import { columnValue } from '../list/log-row';
 import { Button } from '../parts/button';
 import { Popover } from '../parts/popover';
 import { go, state } from '../route';
@@ -25,6 +27,16 @@ function Sorter({ column, name }: { column: string; name: string }): JSX.Element
   );
 }
 
+/** Shares of the width by what the first lines hold: a status of three digits takes less room than a text. */
+export function columnShares(lines: readonly Line[], cols: readonly string[]): string {
+  return cols.map((c) => {
+    // The name of a column and its two buttons are to be seen in any case.
+    let most = c.length + 6;
+    for (const l of lines.slice(0, 50)) most = Math.max(most, (c === 'line' ? l.line : columnValue(l, c)).length);
+    return `minmax(0, ${Math.min(most, 80)}fr)`;
+  }).join(' ');
+}
+
 export function ColumnHead({ cols, day }: { cols: readonly string[]; day: boolean }): JSX.Element {
   const move = (i: number, by: number) => {
     const next = [...cols];
@@ -36,7 +48,7 @@ export function ColumnHead({ cols, day }: { cols: readonly string[]; day: boolea
   return (
     <div class="column-head">
       <span class={`row-time ${day ? 'with-day' : ''}`}><Sorter column="time" name="Time" /></span>
-      <span class="row-level" />
+      <span class="row-level" aria-hidden="true"><b>Level</b></span>
       <span class="row-cells">
         {cols.map((c, i) => (
           <span class="cell head" key={c}>

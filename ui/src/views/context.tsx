@@ -7,7 +7,7 @@ import { lineLevel, type Line } from '../data/types';
 import { isAbort } from '../http';
 import { Button } from '../parts/button';
 import { LineText } from '../parts/line-text';
-import { zone } from '../route';
+import { state, zone } from '../route';
 import { CUT } from '../text/pieces';
 import { wall } from '../time/zone';
 
@@ -46,7 +46,7 @@ export function ContextView({ l, query }: { l: Line; query: string }): JSX.Eleme
       {found && (
         <>
           <Button kind="quiet" icon="up" disabled={!found.more.before} label={found.more.before ? 'More before' : 'Nothing before'} onClick={more('before')} />
-          <ul class="context-lines" tabIndex={0} aria-label="Lines">
+          <ul class={`context-lines ${state.value.wrap ? 'wrapped' : ''}`} tabIndex={0} aria-label="Lines">
             {found.lines.before.map((b) => <Around key={b.id} l={b} />)}
             <Around l={l} here />
             {found.lines.after.map((a) => <Around key={a.id} l={a} />)}

@@ -65,7 +65,7 @@ function Create({ onDone }: { onDone: () => void }): JSX.Element {
       {error && <p class="field-error" role="alert">{visible(error)}</p>}
       {plan && (
         <Dialog title={plan.lines === 0 ? 'No line matches now' : `Delete ${count(plan.lines)} lines?`} onClose={() => setPlan(null)}>
-          <pre class="source" tabIndex={0} aria-label="Query">{visible(plan.query)}</pre>
+          <pre class="source wrap" tabIndex={0} aria-label="Query">{visible(plan.query)}</pre>
           <p>From {time(plan.start)} to {time(plan.end)}, both included. The lines are hidden from all queries at once, and leave the disk when the time for cancelling is over. Then nothing brings them back.</p>
           <div class="bar end"><Button label="Keep them" onClick={() => setPlan(null)} /><Button kind="danger" icon="trash" label="Delete" disabled={busy} onClick={() => void confirm()} /></div>
         </Dialog>)}
@@ -92,7 +92,7 @@ function Cancel({ d, onDone }: { d: Deletion; onDone: () => void }): JSX.Element
       <Button kind="quiet" icon="close" label="Cancel" onClick={() => { setError(null); setAsk(true); }} />
       {ask && (
         <Dialog title="Cancel this deletion?" onClose={() => setAsk(false)}>
-          <pre class="source" tabIndex={0} aria-label="Query">{visible(d.query)}</pre>
+          <pre class="source wrap" tabIndex={0} aria-label="Query">{visible(d.query)}</pre>
           {error ? <p class="field-error" role="alert">{error.message}</p> : <p>Its lines become visible again.</p>}
           {late && <p>Forcing it shows what is still there. Lines that were removed by then stay gone.</p>}
           <div class="bar end"><Button label="Leave it" onClick={() => setAsk(false)} />

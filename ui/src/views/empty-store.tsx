@@ -28,7 +28,7 @@ export function EmptyStore({ onLine }: { onLine: () => void }): JSX.Element {
   return (
     <Notice title="No lines yet">
       <p>Send the first one. This page shows it as soon as it is stored.</p>
-      <pre class="source" tabIndex={0} aria-label="Command">{command}</pre>
+      <pre class="source wrap" tabIndex={0} aria-label="Command">{command}</pre>
       <div class="bar"><Button icon="copy" label="Copy command" onClick={() => void copyAndSay(command, 'Command')} /></div>
       <p class="muted">Agents such as Alloy, Promtail, Fluent Bit or Vector send to <code>{address('loki/api/v1/push')}</code></p>
     </Notice>

@@ -16,6 +16,8 @@ import type { Range } from '../time/range';
 import { exploreRange, serviceSelector } from './explore';
 
 const OPEN_AT_FIRST = 3;
+/** The most frequent of more values than these say little, as with ids. */
+const TELLING = 100;
 
 interface Value { value: string; share: number; text: string }
 
@@ -86,12 +88,13 @@ export function FieldList({ name }: { name: string }): JSX.Element {
   const list = useLoad((signal) => withRange((r) => detectedFields(selector, r, signal)), inputs);
   if (list.error) return <Problem error={list.error} retry={list.reload} />;
   if (list.data?.length === 0) return <Notice title="No fields"><p>The newest lines are neither JSON nor logfmt, and have no metadata. Patterns may help.</p></Notice>;
+  const telling = new Set((list.data ?? []).filter((d) => d.cardinality <= TELLING).slice(0, OPEN_AT_FIRST));
   return (
     <ul class="cards columns" aria-busy={!list.data}>
-      {(list.data ?? []).map((d, i) => {
+      {(list.data ?? []).map((d) => {
         const parser = d.parsers?.[0] ?? null;
         return (
-          <Item key={d.label} d={d} detail={`${d.type ?? 'text'}, ${plural(d.cardinality, 'value')}${parser ? `, ${parser}` : ', metadata'}`} open={i < OPEN_AT_FIRST}>
+          <Item key={d.label} d={d} detail={`${d.type ?? 'text'}, ${plural(d.cardinality, 'value')}${parser ? `, ${parser}` : ', metadata'}`} open={telling.has(d)}>
             {() => <Values inputs={[...inputs, d.label]} onPick={(v, op) => pick(addFieldFilter(selector, parser, d.label, op, v))}
               load={(signal) => withRange((r) => topValues(selector, parser, d.label, r, signal))} />}
           </Item>);

@@ -19,7 +19,7 @@ import { bytes, count, plural } from '../text/size';
 import { msToNs } from '../time/ns';
 import { formatDuration } from '../time/range';
 import { seconds, wall } from '../time/zone';
-import { ColumnHead, sortBy } from './columns';
+import { ColumnHead, columnShares, sortBy } from './columns';
 import { Details } from './details';
 
 const narrowQuery = matchMedia('(max-width: 640px)');
@@ -45,6 +45,8 @@ export function Lines(): JSX.Element | null {
     return keyed.map((k) => k.l);
   }, [all, s.mode, sort]);
 
+  // Of the first page only, so that columns do not move while more is loaded.
+  const shares = useMemo(() => columnShares(all, cols), [f, cols.join('\n'), all.length > 0]);
   const days = useMemo(() => spansDays(items, s.tz), [items, s.tz]);
   const row = useCallback((l: Line) => <LogRow l={l} finder={finder} zone={s.tz} cols={cols} day={days} />, [finder, s.tz, cols, days]);
 
@@ -75,7 +77,7 @@ export function Lines(): JSX.Element | null {
   const edge = (end: End) => <EdgeBar f={f} end={end} edge={f.edges[end].value!} />;
   const sorted = s.mode === 'table' && sort !== null;
   return (
-    <div class={`lines ${open ? 'with-details' : ''} ${s.mode}`}>
+    <div class={`lines ${open ? 'with-details' : ''} ${s.mode}`} {...(cols.length ? { style: { '--shares': shares } } : {})}>
       <div class="lines-main">
         {s.mode === 'table' && <ColumnHead cols={cols} day={days} />}
         <VirtualList key={f.id} items={items} keyOf={(l) => l.id} height={height} measured={s.mode !== 'table' && s.wrap} prepended={sorted ? 0 : f.prepended.value}

@@ -92,7 +92,7 @@ export function SearchView(): JSX.Element {
 
 function Toolbar(): JSX.Element {
   const s = state.value;
-  const lines = isLogQuery(s.q);
+  const lines = !s.q.trim() || isLogQuery(s.q);
   const find = (e: Event) => {
     e.preventDefault();
     const form = e.currentTarget as HTMLFormElement;
@@ -106,7 +106,7 @@ function Toolbar(): JSX.Element {
       <TimePicker />
       {lines && (
         <form class="find" role="search" onSubmit={find}>
-          <input type="search" name="text" placeholder="Filter lines, any case" aria-label="Filter lines by a text, in any case" autocomplete="off" spellcheck={false} />
+          <input type="search" name="text" placeholder="Filter, any case" aria-label="Filter lines by a text, in any case" autocomplete="off" spellcheck={false} />
         </form>
       )}
       <span class="grow" />
@@ -116,7 +116,7 @@ function Toolbar(): JSX.Element {
       {lines
         ? <div class="segmented" role="group" aria-label="Shown as">
             <Button bare icon="lines" label="Lines" pressed={s.mode !== 'table'} onClick={() => go({ mode: 'lines' }, true)} />
-            <Button bare icon="table" label="Table" pressed={s.mode === 'table'} onClick={() => go({ mode: 'table', cols: s.cols.length ? s.cols : ['detected_level', 'service_name', 'line'] }, true)} />
+            <Button bare icon="table" label="Table" pressed={s.mode === 'table'} onClick={() => go({ mode: 'table', cols: s.cols.length ? s.cols : ['service_name', 'line'] }, true)} />
           </div>
         : <div class="segmented" role="group" aria-label="Shown as">
             <Button bare icon="chart" label="Chart" pressed={s.mode !== 'table'} onClick={() => go({ mode: 'chart' }, true)} />

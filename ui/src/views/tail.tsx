@@ -56,7 +56,7 @@ export function TailView(): JSX.Element {
           const q = addStage(query, `|~ ${quote(caseless(String(new FormData(form).get('text') ?? '')))}`);
           if (q) { form.reset(); run(q); }
         }}>
-          <input type="search" name="text" placeholder="Filter lines, any case" aria-label="Filter lines by a text, in any case" autocomplete="off" spellcheck={false} />
+          <input type="search" name="text" placeholder="Filter, any case" aria-label="Filter lines by a text, in any case" autocomplete="off" spellcheck={false} />
         </form>
         <span class="grow" />
         <Button bare icon="wrap" label="Wrap long lines" pressed={s.wrap} onClick={() => go({ wrap: !s.wrap }, true)} />

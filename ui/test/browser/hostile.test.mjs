@@ -74,13 +74,78 @@ test('the same in the other corners: service, pattern, chart, table, query error
   await page.done();
 });
 
+test('the same as tenant, in every part of the address, in rules and in what is copied', async () => {
+  // A `b` with a 1 in it is what another line would have made.
+  const rule = JSON.stringify(EVIL.replaceAll('1', '9'));
+  const rules = `name: ${rule}\ninterval: 1s\nrules:\n  - alert: ${rule}\n    expr: vector(3) > 2\n    annotations: {summary: ${rule}, link: "javascript:alert(6)"}\n`;
+  assert.equal((await fetch(env.server.url + '/loki/api/v1/rules/evil', { method: 'POST', body: rules, headers: { 'Content-Type': 'application/yaml' } })).status, 202);
+  const evil = encodeURIComponent(EVIL);
+  const page = await open(env, '#/alerts', { allow: [/40[0-9]/] });
+  await page.locator('.alert-row', { hasText: '<img src=x' }).waitFor({ timeout: 20_000 });
+  await harmless(page);
+  for (const view of ['search', 'explore', 'tail', 'alerts', 'deletions', 'node', evil]) {
+    await page.goto(env.front.url + `#/${view}?q=${evil}&from=${evil}&to=${evil}&tz=${evil}&dir=${evil}&mode=${evil}&cols=${evil}&line=${evil}&sel=${evil}&tab=${evil}&tenant=${evil}&wrap=${evil}&context=1`);
+    await page.reload();
+    await page.locator('main h1').first().waitFor({ state: 'attached' });
+    await page.locator('.tenant', { hasText: '<img src=x' }).waitFor();
+    await page.waitForTimeout(200);
+    await harmless(page);
+  }
+  for (const q of ['{app="evil"} | json', '{app="evil"}']) {
+    await page.goto(env.front.url + search(q, '&dir=oldest&line=javascript:alert(7)&cols=' + encodeURIComponent('javascript:alert(8)')));
+    await rows(page).nth(2).click();
+    await page.locator('.details', { hasText: 'javascript:alert(3)' }).waitFor();
+    await harmless(page);
+    assert.deepEqual(await page.locator('a').evaluateAll((all) => all.map((a) => a.protocol).filter((p) => p !== 'http:')), []);
+  }
+  // A tenant that would end its word in a shell does not.
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.goto(env.front.url + search('{app="evil"}', '&tenant=' + encodeURIComponent("a'; touch /tmp/x; '")));
+  await rows(page).first().waitFor();
+  await page.getByRole('button', { name: 'Download' }).click();
+  await page.getByRole('button', { name: 'Copy as curl' }).click();
+  await page.locator('.toast').waitFor();
+  assert.ok((await page.evaluate(() => navigator.clipboard.readText())).includes("-H 'X-Scope-OrgID: a'\\''; touch /tmp/x; '\\'''"));
+  await page.done();
+});
+
 test('one long line and hundreds of fields among short ones: painted at once, whole on demand', async () => {
   // A label of 10,000 values cannot be ranked, which is a 400.
   const page = await open(env, search('{app="big"} |~ "short|needle|field"'), { allow: [/400/] });
-  const begun = Date.now();
-  await page.getByRole('button', { name: 'Run' }).click();
   await rows(page).first().waitFor();
-  assert.ok(Date.now() - begun < 1500, `painted after ${Date.now() - begun} ms`);
+  // From the click to the frame with the lines, the answer of the server included.
+  const painted = () => page.evaluate(async () => {
+    const old = document.querySelector('.list');
+    const begun = performance.now();
+    document.querySelector('.run').click();
+    for (;;) {
+      await new Promise((r) => requestAnimationFrame(r));
+      const list = document.querySelector('.list');
+      if (list && list !== old && list.querySelector('.row')) break;
+    }
+    await new Promise((r) => requestAnimationFrame(() => setTimeout(r)));
+    return performance.now() - begun;
+  });
+  const scrolled = () => page.evaluate(async () => {
+    const list = document.querySelector('.list');
+    const times = [];
+    let last = await new Promise((r) => requestAnimationFrame(r));
+    for (let i = 0; i < 60; i++) {
+      list.scrollTop = (i % 30) * 80;
+      const now = await new Promise((r) => requestAnimationFrame(r));
+      times.push(now - last);
+      last = now;
+    }
+    return times.sort((a, b) => a - b)[56];
+  });
+  // A machine that does something else meanwhile gets another try.
+  for (const [what, measure, most] of [['painted', painted, 1000], ['frames of scrolling, 95 % under', scrolled, 60]]) {
+    let ms = Infinity;
+    for (let tries = 0; tries < 4 && ms >= most; tries++) ms = Math.min(ms, await measure());
+    console.log(`# long lines: ${what} ${ms.toFixed(0)} ms`);
+    assert.ok(ms < most, `${what} ${ms} ms`);
+  }
+  await page.evaluate(() => { document.querySelector('.list').scrollTop = 0; });
   const long = page.locator('.row', { hasText: '200 kB' });
   assert.match(await long.textContent(), /200 kB, cut · open to show all/);
   await page.goto(env.front.url + search('{app="big"} |= "needle"'));
@@ -91,12 +156,13 @@ test('one long line and hundreds of fields among short ones: painted at once, wh
   await page.getByRole('button', { name: 'Copy', exact: true }).click();
   await page.getByRole('button', { name: 'Line', exact: true }).click();
   await page.locator('.toast').waitFor();
-  assert.equal(await page.evaluate(async () => (await navigator.clipboard.readText()).length), 200_000);
+  assert.ok(await page.evaluate(async (all) => (await navigator.clipboard.readText()) === all, LONG));
   await page.locator('.row', { hasText: '1.0 MB' }).click();
   await until('all of it', async () => (await page.locator('.whole').textContent()).length === MEGABYTE.length);
   await page.goto(env.front.url + search('{app="big"} |= "field_499"'));
   await rows(page).first().click();
   await page.locator('.fields tr', { hasText: 'field_499' }).waitFor();
+  assert.equal(await page.locator('.fields tr', { hasText: /^field_/ }).count(), 500);
   await page.goto(env.front.url + search('{app="wide"}', '&wrap=1'));
   await rows(page).first().waitFor();
   await page.goto(env.front.url + '#/explore?sel=wide');

@@ -4,6 +4,8 @@ import { allLines, nowNs, open, push, queryText, rows, search, setup, until } fr
 
 let env;
 const at = nowNs(60_000);
+const NUMBERS = { id: '9800125870205439', n: '1.10', m: '-9222742375320771188' };
+const NUMBERS_LINE = `{"id":${NUMBERS.id},"n":${NUMBERS.n},"m":${NUMBERS.m}}`;
 const name = (i, digits = 3) => 'l' + String(i).padStart(digits, '0');
 
 before(async () => {
@@ -13,7 +15,7 @@ before(async () => {
     { stream: { app: 'x', pod: 'other' }, values: [[String(at), 'of another stream']] },
     { stream: { app: 'many' }, values: Array.from({ length: 2450 }, (_, i) => [String(at), name(i, 4)]) },
     { stream: { app: 'web' }, values: Array.from({ length: 3000 }, (_, i) => [String(at - 30n * 60_000_000_000n + BigInt(i) * 500_000_000n), `level=${i % 10 ? 'info' : 'error'} n=${i} path=/p${i % 3}`]) },
-    { stream: { app: 'json', service_name: 'numbers' }, values: [[String(at + 1n), '{"id":9800125870205439,"n":1.10,"m":-9222742375320771188}', { trace_id: 'abc' }]] },
+    { stream: { app: 'json', service_name: 'numbers' }, values: [[String(at + 1n), NUMBERS_LINE, { trace_id: 'abc' }]] },
   ]);
 });
 after(() => env.end());
@@ -92,8 +94,23 @@ test('numbers and times are the stored characters, also in filters', async () =>
   const page = await open(env, search('{service_name="numbers"}', '&tz=UTC'));
   await rows(page).first().click();
   const fields = await page.locator('.fields td bdi').allTextContents();
-  for (const n of ['9800125870205439', '1.10', '-9222742375320771188']) assert.ok(fields.includes(n), n);
+  for (const n of Object.values(NUMBERS)) assert.ok(fields.includes(n), n);
   assert.equal(await page.locator('.facts code').textContent(), String(at + 1n));
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  const copied = async (name) => { await page.getByRole('button', { name, exact: true }).click(); await page.locator('.toast').waitFor(); return page.evaluate(() => navigator.clipboard.readText()); };
+  for (const [name, value] of Object.entries(NUMBERS)) await until('copy of ' + name, async () => (await copied('Copy ' + name)) === value);
+  for (const [form, has] of [['Line', NUMBERS_LINE], ['JSON', `{"timestamp":"${at + 1n}","line":${JSON.stringify(NUMBERS_LINE)}`], ['curl', `-d start=${at + 1n} -d end=${at + 2n}`], ['logcli', `.${String(at + 1n).slice(-9)}Z`]]) {
+    await page.getByRole('button', { name: 'Copy', exact: true }).click();
+    await until('copy of ' + form, async () => { if (!(await page.getByRole('button', { name: form, exact: true }).count())) await page.getByRole('button', { name: 'Copy', exact: true }).click(); return (await copied(form)).includes(has); });
+  }
+  for (const [name, value] of Object.entries(NUMBERS).slice(1)) {
+    await page.getByRole('button', { name: `Only ${name} = this value` }).click();
+    await until('filter', async () => (await queryText(page)) === `{service_name="numbers"} | json | ${name}="${value}"`);
+    await until('the line', async () => (await rows(page).count()) === 1 && !(await page.locator('.progress.on').count()));
+    await page.goto(env.front.url + search('{service_name="numbers"}', '&tz=UTC'));
+    await rows(page).first().click();
+    await page.locator('.details').waitFor();
+  }
   await page.getByRole('button', { name: 'Only id = this value' }).click();
   await until('filter', async () => (await queryText(page)) === '{service_name="numbers"} | json | id="9800125870205439"');
   await until('the line', async () => (await rows(page).count()) === 1);
@@ -174,7 +191,7 @@ test('text in any case, wrap, and downloads with every character', async () => {
   await page.waitForSelector('.notice');
   await page.goto(env.front.url + search('{app="json"}'));
   await rows(page).first().waitFor();
-  for (const [kind, has] of [['JSON lines', '\\"id\\":9800125870205439,\\"n\\":1.10'], ['CSV', '""id"":9800125870205439,""n"":1.10'], [/^Parquet/, 'PAR1']]) {
+  for (const [kind, has] of [['JSON lines', `{"timestamp":"${at + 1n}","line":${JSON.stringify(NUMBERS_LINE)}`], ['CSV', `${at + 1n},"${NUMBERS_LINE.replaceAll('"', '""')}"`], [/^Parquet/, 'PAR1']]) {
     const waiting = page.waitForEvent('download');
     if (!(await page.locator('.download .panel').count())) await page.getByRole('button', { name: 'Download' }).click();
     await page.getByRole('button', { name: kind }).click();

@@ -2,6 +2,7 @@
 
 import test, { after, before } from 'node:test';
 import assert from 'node:assert/strict';
+import { serve } from '../serve.mjs';
 import { nowNs, open, push, rows, setup, until } from './helpers.mjs';
 
 const LONG = process.env.LONG === '1';
@@ -50,6 +51,27 @@ test('a tail that is cut goes on from its place: each line once, in order', asyn
   const texts = (await shown(page)).filter((t) => /^n=/.test(t));
   assert.deepEqual(texts, Array.from({ length: 13 }, (_, i) => 'n=' + i));
   await page.done();
+});
+
+test('an idle tail lives through a proxy that ends quiet connections', async () => {
+  // The server says something every second. A proxy with less patience than that shows that this one would cut.
+  for (const [quiet, lives] of [[3000, true], [300, false]]) {
+    const front = await serve({ target: env.server.url, quiet });
+    const app = `idle${quiet}`;
+    const page = await open({ ...env, front }, tail(`{app="${app}"}`), { allow: [/WebSocket/] });
+    let sockets = 1;
+    page.on('websocket', () => { sockets++; });
+    await live(page);
+    if (!lives) { await page.locator('.live.interrupted', { hasText: 'Trying again' }).waitFor(); } else {
+      await page.waitForTimeout(10_000);
+      await push(env.server.url, [{ stream: { app }, values: lines(0, 1, () => nowNs()) }]);
+      await page.locator('.row', { hasText: 'n=0' }).waitFor();
+      assert.equal(sockets, 1);
+      assert.equal(await page.locator('.mark-row').count(), 0);
+    }
+    await page.done();
+    await front.close();
+  }
 });
 
 test('a gap that is too long is said with a number', async () => {

@@ -135,10 +135,11 @@ test('keys only: query, list, line, context, views, help', async () => {
 
 test('under a path prefix, with a password: everything stays under it, tail included', async () => {
   const front = await serve({ target: env.server.url, prefix: '/logs', auth: 'ann:secret' });
-  const page = await open({ ...env, front }, search('{service_name="shop"}'), { context: { httpCredentials: { username: 'ann', password: 'secret' } }, allow: [/403/] });
+  const page = await open({ ...env, front }, '#/alerts', { context: { httpCredentials: { username: 'ann', password: 'secret' } }, allow: [/403/] });
   const outside = [];
   page.on('request', (r) => { if (!new URL(r.url()).pathname.startsWith('/logs/')) outside.push(r.url()); });
   page.on('websocket', (w) => { if (!new URL(w.url()).pathname.startsWith('/logs/')) outside.push(w.url()); });
+  await page.goto(front.url + '?again' + search('{service_name="shop"}'));
   await rows(page).first().waitFor();
   for (const view of ['Explore', 'Tail', 'Alerts', 'Deletions', 'Node']) {
     await page.getByRole('link', { name: view, exact: true }).click();
@@ -156,6 +157,18 @@ test('under a path prefix, with a password: everything stays under it, tail incl
   await page.getByRole('button', { name: 'Copy as curl' }).click();
   await page.locator('.toast').waitFor();
   assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^curl -G 'http:\/\/127\.0\.0\.1:\d+\/logs\/loki\/api\/v1\/query_range'/);
+  await rows(page).first().click();
+  for (const [form, begins] of [['curl', `curl -G '${front.base}/loki/api/v1/query_range'`], ['logcli', `logcli --addr='${front.base}' query`], ['Link to this line', front.url + '#/search?']]) {
+    await page.getByRole('button', { name: 'Copy', exact: true }).click();
+    await page.getByRole('button', { name: form, exact: true }).click();
+    await until(form, async () => (await page.evaluate(() => navigator.clipboard.readText())).startsWith(begins));
+  }
+  // The command of an empty store.
+  await page.route(/labels/, (r) => r.fulfill({ json: { status: 'success', data: [] } }));
+  await page.goto(front.base + '/ui/?empty');
+  assert.ok((await page.locator('pre.source').textContent()).includes(`'${front.base}/loki/api/v1/lines?app=hello'`));
+  assert.ok((await page.locator('.notice').textContent()).includes(front.base + '/loki/api/v1/push'));
+  assert.deepEqual(outside, []);
   await page.done();
   await front.close();
 });
