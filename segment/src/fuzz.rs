@@ -4,6 +4,8 @@
 //! write these: a [`Decoder`](crate::Decoder) checks each column by its checksum and by the
 //! directory, so arbitrary bytes would not reach the code below it.
 
+use logsvc_logql::engine::ListedNames;
+
 use crate::columns::lengths::RunLines;
 use crate::columns::templates::Timestamps;
 use crate::columns::timestamps::RunTimes;
@@ -75,7 +77,10 @@ pub fn columns(data: &[u8]) {
         }
     }
     let pairs_bytes = usize::from(second) * 16;
-    if let Ok(metadata) = metadata::decode(rest, entries as usize, pairs_bytes) {
+    let listed = ListedNames::new(["a", "level"]);
+    let whole = metadata::decode(rest, entries as usize, pairs_bytes);
+    let in_part = metadata::decode_listed(rest, entries as usize, pairs_bytes, &listed);
+    for metadata in [whole, in_part].into_iter().flatten() {
         assert_eq!(metadata.set_ids.len(), entries as usize);
         assert!(metadata.set_ids.iter().all(|&id| (id as usize) < metadata.sets.len()));
     }

@@ -9,7 +9,6 @@ use crate::engine::block::{EntryBlock, MetadataColumn, count_until};
 use crate::engine::leaf::StreamState;
 use crate::engine::leaf::listed_sets::ListedSets;
 use crate::engine::leaf::range::RangeCollector;
-use crate::engine::leaf::series::series_of;
 use crate::engine::listed_names::ListedNames;
 use crate::engine::meter::Meter;
 use crate::engine::params::Cell;
@@ -172,19 +171,10 @@ impl LeafExecutor {
             Ok(set) => return Some(set),
             Err(seen) => seen,
         };
-        self.labels.start(&stream.base);
-        self.labels.add_metadata(sets.get(id));
-        match series_of(&mut self.label_sets, &self.labels, &self.reduction) {
-            Ok(set) => {
-                if let (Some(listed), Some(seen)) = (&mut self.shortcuts.listed_sets, seen) {
-                    listed.put(seen, set, sets);
-                }
-                Some(set)
-            }
-            Err(error) => {
-                self.failure = Some(error);
-                None
-            }
+        let set = self.set_of(stream, sets, id)?;
+        if let (Some(listed), Some(seen)) = (&mut self.shortcuts.listed_sets, seen) {
+            listed.put(seen, set, sets);
         }
+        Some(set)
     }
 }

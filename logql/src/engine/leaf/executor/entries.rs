@@ -1,7 +1,7 @@
 //! One entry on its way through a leaf.
 
 use super::{Collector, LeafExecutor};
-use crate::engine::block::{EntryBlock, MetadataColumn};
+use crate::engine::block::{EntryBlock, MetadataColumn, MetadataSets};
 use crate::engine::leaf::StreamState;
 use crate::engine::leaf::log::Position;
 use crate::engine::leaf::samples::Sample;
@@ -88,25 +88,31 @@ impl LeafExecutor {
         if let Some(set) = self.set_cache.get(metadata_set) {
             return Some(set);
         }
-        self.labels.start(&stream.base);
-        self.labels.add_metadata(sets.get(metadata_set));
-        let set = match &self.collector {
-            Collector::Log(_) => self.label_sets.intern_categorized(&self.labels),
-            Collector::Range(_)
-            | Collector::Samples { .. }
-            | Collector::Patterns(_)
-            | Collector::Matches(_) => {
-                match series_of(&mut self.label_sets, &self.labels, &self.reduction) {
-                    Ok(set) => set,
-                    Err(error) => {
-                        self.failure = Some(error);
-                        return None;
-                    }
-                }
-            }
-        };
+        let set = self.set_of(stream, sets, metadata_set)?;
         self.set_cache.put(metadata_set, set);
         Some(set)
+    }
+
+    /// The label set of an entry with this set of metadata, which no stage looks at. `None` when
+    /// the metadata carries an error that fails the query.
+    pub(super) fn set_of(
+        &mut self,
+        stream: &StreamState,
+        sets: &MetadataSets,
+        metadata_set: u32,
+    ) -> Option<u32> {
+        self.labels.start(&stream.base);
+        self.labels.add_metadata(sets.get(metadata_set));
+        if matches!(self.collector, Collector::Log(_)) {
+            return Some(self.label_sets.intern_categorized(&self.labels));
+        }
+        match series_of(&mut self.label_sets, &self.labels, &self.reduction) {
+            Ok(set) => Some(set),
+            Err(error) => {
+                self.failure = Some(error);
+                None
+            }
+        }
     }
 
     /// Has the collector keep what tells a processed entry apart from the others as it is stored.
