@@ -34,6 +34,12 @@ export function ContextView({ l, query }: { l: Line; query: string }): JSX.Eleme
     Surroundings.find(query, l, N, gone.signal).then(setFound, (e) => { if (!isAbort(e)) setError(e.message); });
     return () => gone.abort();
   }, [l]);
+  const list = useRef<HTMLUListElement>(null);
+  // Wrapped lines may be taller than the list: the line itself is what the reader looks for.
+  useEffect(() => {
+    const here = list.current?.querySelector<HTMLElement>('.here');
+    if (here) list.current!.scrollTop += here.getBoundingClientRect().top - list.current!.getBoundingClientRect().top - Math.max(0, list.current!.clientHeight - here.clientHeight) / 2;
+  }, [found]);
   const more = (side: Side) => () => {
     found?.extend(side, N * 2, abort.current.signal)
       .then(() => { setError(null); redraw((n) => n + 1); }, (e) => { if (!isAbort(e)) setError(e.message); });
@@ -46,7 +52,7 @@ export function ContextView({ l, query }: { l: Line; query: string }): JSX.Eleme
       {found && (
         <>
           <Button kind="quiet" icon="up" disabled={!found.more.before} label={found.more.before ? 'More before' : 'Nothing before'} onClick={more('before')} />
-          <ul class={`context-lines ${state.value.wrap ? 'wrapped' : ''}`} tabIndex={0} aria-label="Lines">
+          <ul ref={list} class={`context-lines ${state.value.wrap ? 'wrapped' : ''}`} tabIndex={0} aria-label="Lines">
             {found.lines.before.map((b) => <Around key={b.id} l={b} />)}
             <Around l={l} here />
             {found.lines.after.map((a) => <Around key={a.id} l={a} />)}

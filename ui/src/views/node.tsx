@@ -69,6 +69,8 @@ export function NodeView(): JSX.Element {
     const { old, now } = node.data!;
     return old && now.at > old.at ? Math.max(0, (now.sum(name) - old.sum(name)) * 1000 / (now.at - old.at)) : 0;
   };
+  // What is below comes with what is above, so that nothing moves under the reader.
+  const told = (m || denied) && (refused.data || refused.error);
   const wrong = m ? findings(m, node.data!.ready) : [];
   const stopped = (services.data ?? '').split('\n').filter((l) => l.includes('=>') && !l.endsWith('Running'));
   return (
@@ -115,12 +117,12 @@ export function NodeView(): JSX.Element {
             <div class="meters">{m.all('logsvc_memory_max_bytes').filter((b) => b.value > 0).map((b) => (
               <Meter key={b.labels.budget} label={b.labels.budget ?? ''} max={b.value} used={m.all('logsvc_memory_used_bytes').find((u) => u.labels.budget === b.labels.budget)?.value ?? 0} />))}</div>
           </Card>)}
-        <Card title="Last refusals" wide>
+        {told && <Card title="Last refusals" wide>
           {refused.error ? <p class="field-error">{refused.error.message}</p> : refused.data?.length === 0 ? <p class="muted">Nothing was refused since the start.</p>
             : refused.data && <div class="table-scroll" tabIndex={0} role="region" aria-label="Last refusals"><table class="data"><thead><tr><th scope="col">Last</th><th scope="col">Reason</th><th scope="col" class="num">How many</th><th scope="col">What was said</th><th scope="col">Sender</th></tr></thead>
                 <tbody>{refused.data.map((r, i) => <RefusalRow key={i} r={r} />)}</tbody></table></div>}
-        </Card>
-        {!denied && <Card title="Settings that differ from the defaults" wide>
+        </Card>}
+        {told && !denied && <Card title="Settings that differ from the defaults" wide>
           {settings.error ? <p class="field-error">{settings.error.message}</p> : <pre class="source plain" tabIndex={0} aria-label="Settings">{settings.data ?? ''}</pre>}
         </Card>}
       </div>

@@ -139,7 +139,8 @@ test('under a path prefix, with a password: everything stays under it, tail incl
   const outside = [];
   page.on('request', (r) => { if (!new URL(r.url()).pathname.startsWith('/logs/')) outside.push(r.url()); });
   page.on('websocket', (w) => { if (!new URL(w.url()).pathname.startsWith('/logs/')) outside.push(w.url()); });
-  await page.goto(front.url + '?again' + search('{service_name="shop"}'));
+  await page.goto(front.url + search('{service_name="shop"}'));
+  await page.reload();
   await rows(page).first().waitFor();
   for (const view of ['Explore', 'Tail', 'Alerts', 'Deletions', 'Node']) {
     await page.getByRole('link', { name: view, exact: true }).click();
@@ -190,17 +191,19 @@ test('fast at first: one request for lines, one for the histogram, painted soon,
   await page.done();
 });
 
-test('no layout shift while a search loads, and themes by the system and by the button', async () => {
+test('no layout shift while the node and a search load, and themes by the system and by the button', async () => {
   const page = await open(env, '#/node', { context: { colorScheme: 'dark' } });
   await page.evaluate(() => {
     window.shift = 0;
-    new PerformanceObserver((l) => { for (const e of l.getEntries()) if (!e.hadRecentInput) window.shift += e.value; }).observe({ type: 'layout-shift', buffered: true });
+    new PerformanceObserver((l) => { for (const e of l.getEntries()) if (!e.hadRecentInput) { window.shift += e.value; (window.moved ??= []).push(...e.sources.map((s) => `${s.node?.className ?? s.node?.nodeName} ${s.previousRect.y} ${s.currentRect.y}`)); } }).observe({ type: 'layout-shift', buffered: true });
   });
+  await page.locator('.source', { hasText: 'http_listen_port' }).waitFor();
+  await page.waitForTimeout(300);
   await page.evaluate((h) => { location.hash = h; }, search('{service_name="shop"}'));
   await rows(page).first().waitFor();
   await page.waitForTimeout(800);
   const shift = await page.evaluate(() => window.shift);
-  assert.ok(shift < 0.02, `layout shift ${shift}`);
+  assert.ok(shift < 0.02, `layout shift ${shift}: ${await page.evaluate(() => window.moved?.join(', '))}`);
   const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   assert.equal(await background(), 'rgb(15, 19, 23)');
   await page.getByRole('button', { name: /^Theme/ }).click();
