@@ -13,7 +13,7 @@ import { Notice } from '../parts/notice';
 import { visible } from '../text/pieces';
 import { number, plural, shown } from '../text/size';
 import { formatDuration } from '../time/range';
-import { offsetAt } from '../time/zone';
+import { offsetAt, seconds } from '../time/zone';
 
 const MOST_LINES = 50;
 
@@ -23,6 +23,9 @@ export function seriesName(l: Labels): string {
   if (pairs.length === 1) return visible(pairs[0]![1]);
   return pairs.map(([k, v]) => `${visible(k)}=${visible(v)}`).join(' ');
 }
+
+/** The values of labels alone, where there is little room. The colour leads to the names. */
+const shortName = (l: Labels): string => Object.values(l).map(visible).join(' · ') || 'value';
 
 const css = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -50,6 +53,7 @@ const CLOCK: uPlot.Axis.Values = [
 
 function Plot({ series, step, hidden }: { series: Series[]; step: number; hidden: ReadonlySet<number> }): JSX.Element {
   const host = useRef<HTMLDivElement>(null);
+  const [pointed, setPointed] = useState<Pointed | null>(null);
   const isDark = dark.value;
   const tz = state.value.tz;
   useEffect(() => {
@@ -75,6 +79,14 @@ function Plot({ series, step, hidden }: { series: Series[]; step: number; hidden
       cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 } },
       series: [{}, ...series.map((s, i) => ({ label: seriesName(s.labels), stroke: colour(colourOf(s, i)), width: 1.75, show: !hidden.has(i), points: { show: times.length < 3 }, spanGaps: false }))],
       hooks: {
+        setCursor: [(u) => {
+          const { idx, left = -1, top = 0 } = u.cursor;
+          const t = idx === null || idx === undefined || left < 0 ? undefined : times[idx];
+          if (t === undefined) { setPointed(null); return; }
+          const frame = el.parentElement!.getBoundingClientRect();
+          const x = u.over.getBoundingClientRect().left - frame.left + left;
+          setPointed({ t, left: x, right: frame.width - x, value: u.posToVal(top, 'y') });
+        }],
         setSelect: [(u) => {
           if (u.select.width < 4) return;
           const ns = (x: number) => String(BigInt(Math.round(u.posToVal(x, 'x') * 1000)) * 1_000_000n);
@@ -84,9 +96,45 @@ function Plot({ series, step, hidden }: { series: Series[]; step: number; hidden
     }, [times, ...rows] as uPlot.AlignedData, el);
     const watch = new ResizeObserver(() => plot.setSize(size()));
     watch.observe(el);
-    return () => { watch.disconnect(); plot.destroy(); };
+    return () => { watch.disconnect(); plot.destroy(); setPointed(null); };
   }, [series, step, hidden, isDark, tz]);
-  return <div class="chart-space" ref={host} role="img" aria-label={`Chart of ${plural(series.length, 'series', 'series')}; the table below has the values`} />;
+  return (
+    <div class="chart">
+      <div class="chart-space" ref={host} role="img" aria-label={`Chart of ${plural(series.length, 'series', 'series')}; the table below has the values`} />
+      {pointed && <ChartTip series={series} hidden={hidden} pointed={pointed} />}
+    </div>);
+}
+
+/** Where the pointer is: the time of the nearest step, the pixels to both sides of the chart, the value at its height. */
+interface Pointed { t: number; left: number; right: number; value: number }
+
+const TIP_ROWS = 10;
+/** Pixels between the pointer and the values. */
+const TIP_GAP = 12;
+
+/** The values at the pointer, those nearest to it if there are many. The table has them all. */
+function ChartTip({ series, hidden, pointed }: { series: Series[]; hidden: ReadonlySet<number>; pointed: Pointed }): JSX.Element {
+  const { t, left, right, value } = pointed;
+  const all = series.flatMap((s, i) => {
+    const v = hidden.has(i) ? undefined : s.samples.find((p) => p.t === t)?.v;
+    return v === undefined ? [] : [{ s, i, v, far: Math.abs(Number(v) - value) }];
+  });
+  const near = [...all].sort((a, b) => a.far - b.far).slice(0, TIP_ROWS);
+  const nearest = near[0]?.i;
+  const rows = near.sort((a, b) => Number(b.v) - Number(a.v));
+  const ns = String(BigInt(Math.round(t * 1000)) * 1_000_000n);
+  return (
+    <div class="chart-tip" aria-hidden="true" style={{ [left > right ? 'right' : 'left']: `${Math.min(left, right) + TIP_GAP}px`, maxWidth: `${Math.min(480, Math.max(left, right) - 2 * TIP_GAP)}px` }}>
+      <p class="muted">{seconds(ns, state.value.tz)}</p>
+      <ul>
+        {rows.map((r) => (
+          <li key={r.i} class={r.i === nearest ? 'nearest' : ''}>
+            <span class="swatch" style={{ backgroundColor: `var(${colourOf(r.s, r.i)})` }} />
+            <bdi class="chart-tip-name">{shortName(r.s.labels)}</bdi><span class="num">{shown(r.v)}</span>
+          </li>))}
+      </ul>
+      {all.length > rows.length && <p class="muted">and {all.length - rows.length} more</p>}
+    </div>);
 }
 
 export function MetricsView({ chart }: { chart: Chart }): JSX.Element {

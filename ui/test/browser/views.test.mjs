@@ -51,9 +51,28 @@ test('chart and table of a metric query, hiding a series, and counting by a fiel
   const page = await open(env, search('sum by (service_name) (count_over_time({env=~".+"}[$__auto]))'));
   await page.locator('.u-over').waitFor();
   assert.equal(await page.locator('.metrics tbody tr').count(), 2);
-  const [name] = await page.locator('.metrics tbody td.mono').allTextContents();
+  const [name, other] = await page.locator('.metrics tbody td.mono').allTextContents();
+  // The values at the pointer, and none once it has left.
+  await page.locator('.u-over').hover();
+  const tip = page.locator('.chart-tip');
+  await tip.filter({ hasText: /\d{4}-\d\d-\d\d \d\d:\d\d:\d\d/ }).waitFor();
+  await page.getByRole('button', { name: `Draw ${name}` }).hover();
+  await until('no values', async () => (await tip.count()) === 0);
   await page.getByRole('button', { name: `Draw ${name}` }).click();
-  assert.equal(await page.getByRole('button', { name: `Draw ${name}` }).getAttribute('aria-pressed'), 'false');
+  const box = await page.locator('.u-over').boundingBox();
+  const most = await page.locator('.metrics tbody tr', { hasText: other }).locator('td.num').last().textContent();
+  for (const at of [0.2, 0.95]) {
+    let moved = 0;
+    // The chart is drawn anew without the series, perhaps after the pointer has come.
+    await until('values at the pointer', async () => {
+      await page.mouse.move(box.x + box.width * at + (moved++ % 2), box.y + box.height / 2);
+      return (await tip.count()) === 1 && !(await tip.textContent()).includes(name);
+    });
+    const [left, right] = await tip.evaluate((el) => { const r = el.getBoundingClientRect(); return [r.left, r.right]; });
+    assert.ok(left >= box.x && right <= box.x + box.width, 'it stays within the chart');
+    const value = Number((await tip.locator('li', { hasText: other }).locator('.num').textContent()).replaceAll(',', ''));
+    assert.ok(value > 0 && value <= Number(most.replaceAll(',', '')), `${value} of at most ${most}`);
+  }
   await page.getByRole('group', { name: 'Shown as' }).getByRole('button', { name: 'Table' }).click();
   await until('no chart', async () => (await page.locator('.u-over').count()) === 0);
   const waiting = page.waitForEvent('download');
