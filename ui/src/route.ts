@@ -3,8 +3,13 @@
 import { computed, signal } from '@preact/signals';
 import { DEFAULTS, formatAddress, parseAddress, type State } from './address';
 import { preferences } from './preferences';
+import { isZone } from './time/zone';
 
-const withPreferences = (s: State): State => (s.tz === DEFAULTS.tz ? { ...s, tz: preferences.value.tz } : s);
+/** An address, or a browser that knew other zones, may name a zone that this one does not have: no time could be shown. */
+function withPreferences(s: State): State {
+  const tz = [s.tz === DEFAULTS.tz ? preferences.value.tz : s.tz, DEFAULTS.tz].find(isZone) ?? 'UTC';
+  return { ...s, tz };
+}
 
 export const state = signal<State>(withPreferences(parseAddress(location.hash)));
 export const view = computed(() => state.value.view);

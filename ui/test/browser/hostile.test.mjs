@@ -98,6 +98,11 @@ test('the same as tenant, in every part of the address, in rules and in what is 
     await harmless(page);
     assert.deepEqual(await page.locator('a').evaluateAll((all) => all.map((a) => a.protocol).filter((p) => p !== 'http:')), []);
   }
+  // A zone that is none: times are shown in the browser's.
+  await page.goto(env.front.url + search('{app="evil"}', `&tz=${evil}`));
+  await page.reload();
+  await rows(page).first().waitFor();
+  await page.locator('.u-over, .histogram-plot rect').first().waitFor();
   // A tenant that would end its word in a shell does not.
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await page.goto(env.front.url + search('{app="evil"}', '&tenant=' + encodeURIComponent("a'; touch /tmp/x; '")));
