@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The read workloads, in the order of the report.
-const WORKLOADS: [&str; 22] = [
+const WORKLOADS: [&str; 23] = [
     "last-100",
     "last-100-text",
     "id",
@@ -25,6 +25,7 @@ const WORKLOADS: [&str; 22] = [
     "rate",
     "rate-text",
     "rate-text-again",
+    "rate-detected",
     "count-all",
     "bytes",
     "metadata",
