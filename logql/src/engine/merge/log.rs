@@ -234,7 +234,8 @@ fn hash_of(partials: &[LogPartial], &(p, e): &EntryIndex) -> u64 {
 }
 
 /// Drops those entries of the stream and the time of a place that are not behind it, and
-/// duplicates. With `from_place` the entry of the place itself stays. Tells how many it dropped.
+/// duplicates. With `from_place` the entry of the place itself stays. Tells how many different
+/// ones came before those that are left.
 fn drop_page(
     meter: &Meter,
     partials: &[LogPartial],
