@@ -1,7 +1,7 @@
 // A proxy in front of a running logsvc: optionally under a path prefix, with basic authentication, with
 // requests that hang, and with connections of tails that end, as proxies end them, at a word or
-// after some time without a byte. With --dist, or DIST=1,
-// it serves the files of ui/dist itself, as the server does: for work on the page without building the server.
+// after some time without a byte. With --dist, or DIST=1, it serves the files of ui/dist itself, as the
+// server does: for work on the page without building the server.
 //
 //   node test/serve.mjs --target http://127.0.0.1:3100 --port 3200 [--dist] [--prefix /logs] [--auth user:password]
 

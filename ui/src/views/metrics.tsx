@@ -112,7 +112,7 @@ const TIP_ROWS = 10;
 /** Pixels between the pointer and the values. */
 const TIP_GAP = 12;
 
-/** The values at the pointer, those nearest to it if there are many. The table has them all. */
+/** The values at the pointer, those nearest to it if there are many. */
 function ChartTip({ series, hidden, pointed }: { series: Series[]; hidden: ReadonlySet<number>; pointed: Pointed }): JSX.Element {
   const { t, left, right, value } = pointed;
   const all = series.flatMap((s, i) => {
