@@ -123,8 +123,8 @@ fn metric_answers_end_without_a_line_break() {
 #[test]
 fn list_answers() {
     let mut out = Vec::new();
-    write_label_list(["app", "env"].into_iter(), &mut out);
-    write_label_list(std::iter::empty(), &mut out);
+    write_label_list(["app", "env"].into_iter(), &[], &mut out);
+    write_label_list(std::iter::empty(), &["w"], &mut out);
     let mut series = SeriesWriter::new();
     series.begin(&mut out);
     series.series(LABELS.into_iter(), &mut out);

@@ -113,7 +113,7 @@ impl Bench {
                         let latency = Duration::ZERO;
                         events.push(Event::WalCommitted { result: Ok(()), frame, latency });
                     }
-                    Effect::Scan(job, _) => scanned = job.streams.len(),
+                    Effect::Scan(job, _) => scanned = job.held_streams(),
                     Effect::Seal(_) => events.push(Event::Sealed(Ok(Vec::new()))),
                     other => panic!("nothing asked for {other:?}"),
                 }
@@ -181,6 +181,8 @@ impl Bench {
             tenants: self.tenant.clone().into(),
             matcher_groups: matchers.into(),
             range: EVERYTHING,
+            account: Account::alone(1 << 30),
+            cancellation: Cancellation::default(),
         }
     }
 
@@ -217,8 +219,8 @@ impl Bench {
 
     fn texts(&mut self, what: &str, expected: usize, request: impl Fn(&Bench) -> ShardRequest) {
         self.time(what, expected, |bench| match bench.ask(request(bench)).0 {
-            Some(ShardReply::Texts(texts)) => texts.len(),
-            Some(ShardReply::Series(series)) => series.len(),
+            Some(ShardReply::Texts(texts, _)) => texts.len(),
+            Some(ShardReply::Series(series, _)) => series.len(),
             other => panic!("{other:?}"),
         });
     }

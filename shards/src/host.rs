@@ -138,7 +138,7 @@ pub async fn start<R: Runtime>(
     };
     let mut state = Shard::new(&shard_config).ok_or(StartError::NoMemory)?;
     let directories = Rc::new(Directories::new(runtime.clone(), &config.scan.directories));
-    let unknown = sealed::open_all(runtime, &directories, plan, &mut state).await;
+    let unknown = sealed::open_all(runtime, plan, &mut state).await;
     if !unknown.is_empty() && !plan.options.ignores_unknown_versions {
         return Err(StartError::UnknownVersions(unknown));
     }
@@ -280,6 +280,13 @@ impl<R: Runtime> Driver<R> {
                 drop(self.runtime.spawn(async move {
                     let result = scan::run(&env, *job).await;
                     reply_to.send(ShardReply::Leaf(result.map(Box::new)));
+                }));
+            }
+            Effect::List(job, reply_to) => {
+                let env = Rc::clone(&self.env);
+                drop(self.runtime.spawn(async move {
+                    let reply = scan::list(&env, *job).await;
+                    reply_to.send(reply);
                 }));
             }
             Effect::Wal(operation) => {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use logsvc_logql::engine::CompiledMatcher;
 use logsvc_proto::{Labels, StreamId};
+use logsvc_runtime::Account;
 
 use crate::deletion::{DeleteFilter, DeleteId};
 pub use crate::deletion::{PurgeTarget, RemovedTotals};
@@ -16,7 +17,7 @@ use crate::retention::RetentionPolicy;
 use crate::scan::{LeafReply, LeafRequest, ScanError, ScanJob};
 use crate::scope::TenantScope;
 use crate::tail::{TailBatch, TailJoin, TailPoll};
-use crate::types::{StreamDefinition, TimeRange};
+use crate::types::{Cancellation, StreamDefinition, TimeRange};
 use crate::wal::format::WalName;
 use crate::wal::writer::WalUnavailable;
 pub use status::{
@@ -46,6 +47,10 @@ pub struct StreamSelection {
     pub matcher_groups: Arc<[Vec<CompiledMatcher>]>,
     /// Only streams that may have entries in this range.
     pub range: TimeRange,
+    /// Memory of the request.
+    pub account: Account,
+    /// Ends the work early.
+    pub cancellation: Cancellation,
 }
 
 /// A request of a front core to a shard.
@@ -175,10 +180,14 @@ pub enum ShardReply {
     Unknown(Box<AppendRequest>),
     /// To [`ShardRequest::Leaf`], [`ShardRequest::Share`] and [`ShardRequest::TailJoin`].
     Leaf(Result<Box<LeafReply>, ScanError>),
-    /// To [`ShardRequest::LabelNames`] and [`ShardRequest::LabelValues`]: sorted.
-    Texts(Vec<Box<str>>),
-    /// To [`ShardRequest::Series`].
-    Series(Vec<Arc<Labels>>),
+    /// To [`ShardRequest::LabelNames`] and [`ShardRequest::LabelValues`]: sorted; and how many parts
+    /// of segments could not be read, so that the list lacks their streams.
+    Texts(Vec<Box<str>>, u64),
+    /// To [`ShardRequest::Series`]; the number as above.
+    Series(Vec<Arc<Labels>>, u64),
+    /// To [`ShardRequest::LabelNames`], [`ShardRequest::LabelValues`] and [`ShardRequest::Series`]:
+    /// why there is no list.
+    Unlisted(ScanError),
     /// To [`ShardRequest::TailPoll`] and [`ShardRequest::TailClose`].
     Tailed(Vec<TailBatch>),
     /// To [`ShardRequest::Status`].
@@ -194,13 +203,16 @@ pub enum ShardReply {
 }
 
 impl ShardReply {
-    /// Memory of a list of labels, values or series, in bytes; label sets are the shard's own.
+    /// Memory of a list of labels, values or series, in bytes.
     pub fn listed_bytes(&self) -> usize {
         match self {
-            ShardReply::Texts(texts) => {
+            ShardReply::Texts(texts, _) => {
                 texts.iter().map(|text| size_of::<Box<str>>() + text.len()).sum()
             }
-            ShardReply::Series(series) => series.len() * size_of::<Arc<Labels>>(),
+            ShardReply::Series(series, _) => {
+                let of = |labels: &Arc<Labels>| size_of::<Arc<Labels>>() + labels.as_bytes().len();
+                series.iter().map(of).sum()
+            }
             _ => 0,
         }
     }

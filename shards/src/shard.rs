@@ -10,17 +10,18 @@
 //! no entry behind. If the disk fails, pushes are refused, and reads go on. If memory runs out,
 //! pushes are refused.
 
+mod active;
 mod answers;
 mod append;
 mod deletions;
 mod event;
+mod lists;
 mod maintain;
 mod restore;
 mod seal;
 mod stream;
 mod tails;
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use ahash::{HashMap, RandomState};
@@ -32,18 +33,20 @@ use crate::changes::{ShardChanges, TenantKey};
 use crate::compact::Drafts;
 use crate::deletion::DeleteFilters;
 use crate::index::{LabelIndex, Slot};
-use crate::manifest::LiveSegment;
+use crate::manifest::{LiveSegment, SegmentName};
 use crate::messages::{
     AppendError, AppendOutcome, CommitLatency, ShardReply, ShardRequest, TenantCounts,
 };
+use crate::scan::Listing;
 use crate::sealed::SealedSegment;
-use crate::types::StreamDefinition;
+use crate::types::{ShardPart, StreamDefinition};
 use crate::wal::format::WalName;
 use crate::wal::restored::RecoverySummary;
 use crate::wal::writer::{InFrame, WalConfig, WalWriter};
 use logsvc_segment::batch::{Section, checked_sections};
 use logsvc_segment::head::{BlockPool, StreamHead};
 
+use active::ActiveStreams;
 use deletions::Deletions;
 pub use event::{Effect, Event, StepContext};
 use maintain::Maintenance;
@@ -76,6 +79,20 @@ pub struct ShardConfig {
     pub deletions: DeleteFilters,
 }
 
+impl ShardConfig {
+    /// Segments that the shard seals have orders from this one on; segments of earlier starts have
+    /// smaller ones.
+    fn first_order(&self) -> u64 {
+        let WalName { epoch, shards, shard, .. } = self.first_wal;
+        SegmentName { epoch, shards, shard, seq: 0 }.sealed_order()
+    }
+
+    fn owner(&self) -> ShardPart {
+        let WalName { shards, shard, .. } = self.first_wal;
+        ShardPart { shards: shards as u16, shard: shard as u16 }
+    }
+}
+
 /// A push on its way through the log.
 #[derive(Debug)]
 struct PendingAppend {
@@ -92,6 +109,9 @@ pub struct Shard {
     by_id: HashMap<StreamId, Slot>,
     /// Slots of streams that were forgotten.
     free: Vec<Slot>,
+    active: ActiveStreams,
+    /// The streams that are the shard's.
+    owner: ShardPart,
     index: LabelIndex,
     changes: ShardChanges,
     wal: WalWriter<PendingAppend>,
@@ -160,6 +180,8 @@ impl Shard {
             streams: Vec::new(),
             by_id: HashMap::with_hasher(RandomState::with_seeds(1, 2, 3, 4)),
             free: Vec::new(),
+            active: ActiveStreams::new(config.first_order()),
+            owner: config.owner(),
             index: LabelIndex::default(),
             changes: config.changes.clone(),
             wal: WalWriter::new(config.wal, config.first_wal),
@@ -207,6 +229,9 @@ impl Shard {
                         self.counters.commit_latency.record(latency);
                         self.apply(commit.batches, &commit.frame, effects);
                         self.sealing.note_time(context.now);
+                        if !self.deferred.is_empty() {
+                            self.append_deferred(context, effects);
+                        }
                     }
                     Err(cause) => {
                         if self.stop.begun {
@@ -262,6 +287,7 @@ impl Shard {
         }
         let tenant_key = TenantKey::of(&tenant);
         self.stream_memory.add_stream(tenant_key);
+        let sealed_newest_ns = self.unknown_newest_ns();
         let text_len: usize = labels.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
         let state = StreamState {
             id,
@@ -272,9 +298,10 @@ impl Shard {
             head: StreamHead::default(),
             frozen: None,
             sealed_bounds_ns: None,
-            sealed_in: 0,
+            sealed_newest_ns,
+            sealed_order: None,
+            idle_place: 0,
             in_log: 0,
-            period: Cell::default(),
             newest_admitted_ns: i64::MIN,
             checked_in: 0,
             newest_checked_ns: i64::MIN,
@@ -341,11 +368,18 @@ impl Shard {
                 self.tail_close(reply_to.caller(), subscription, effects);
                 ShardReply::Tailed(Vec::new())
             }
-            ShardRequest::LabelNames(selection) => ShardReply::Texts(self.label_names(&selection)),
-            ShardRequest::LabelValues(selection, name) => {
-                ShardReply::Texts(self.label_values(&selection, &name))
+            ShardRequest::LabelNames(selection) => {
+                self.list(Listing::Names, selection, reply_to, effects);
+                return;
             }
-            ShardRequest::Series(selection) => ShardReply::Series(self.series(&selection)),
+            ShardRequest::LabelValues(selection, name) => {
+                self.list(Listing::Values(name), selection, reply_to, effects);
+                return;
+            }
+            ShardRequest::Series(selection) => {
+                self.list(Listing::Series, selection, reply_to, effects);
+                return;
+            }
             ShardRequest::Retain(policy) => {
                 self.retain(policy);
                 ShardReply::Retained

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use logsvc_proto::{Labels, StreamId, TenantId};
 
 pub use partitions::StreamPartitions;
-pub(crate) use partitions::may_share_streams;
+pub(crate) use partitions::{ShardPart, may_share_streams};
 
 /// A stream: its id, its tenant and its labels.
 #[derive(Clone, Debug)]

@@ -15,13 +15,18 @@ pub fn write_text_array<'a>(texts: impl Iterator<Item = &'a str>, out: &mut Vec<
 
 /// Appends the answer of `labels` and label values; the texts come in ascending
 /// order. When there is nothing to list, `data` is left out, as in Loki.
-pub fn write_label_list<'a>(texts: impl Iterator<Item = &'a str>, out: &mut Vec<u8>) {
+pub fn write_label_list<'a>(
+    texts: impl Iterator<Item = &'a str>,
+    warnings: &[&str],
+    out: &mut Vec<u8>,
+) {
     out.extend_from_slice(b"{\"status\":\"success\"");
     let mut texts = texts.peekable();
     if texts.peek().is_some() {
         out.extend_from_slice(b",\"data\":");
         write_text_array(texts, out);
     }
+    write_warnings(warnings, out);
     out.extend_from_slice(b"}\n");
 }
 
@@ -52,8 +57,18 @@ impl SeriesWriter {
         write_label_object(labels, out);
     }
 
-    /// Closes the answer.
-    pub fn end(&mut self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"]}\n");
+    /// Closes the answer, with the warnings if any.
+    pub fn end(&mut self, warnings: &[&str], out: &mut Vec<u8>) {
+        out.push(b']');
+        write_warnings(warnings, out);
+        out.extend_from_slice(b"}\n");
+    }
+}
+
+/// The member `warnings` of an answer, behind another one; nothing without warnings.
+pub(super) fn write_warnings(warnings: &[&str], out: &mut Vec<u8>) {
+    if !warnings.is_empty() {
+        out.extend_from_slice(b",\"warnings\":");
+        write_text_array(warnings.iter().copied(), out);
     }
 }

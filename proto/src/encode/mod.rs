@@ -45,9 +45,6 @@ fn end_data(stats: &QueryStats, warnings: &[&str], out: &mut Vec<u8>) {
     out.extend_from_slice(b"],\"stats\":");
     stats.write_json(out);
     out.push(b'}');
-    if !warnings.is_empty() {
-        out.extend_from_slice(b",\"warnings\":");
-        write_text_array(warnings.iter().copied(), out);
-    }
+    lists::write_warnings(warnings, out);
     out.push(b'}');
 }

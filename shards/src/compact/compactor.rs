@@ -11,7 +11,7 @@ use logsvc_runtime::Runtime;
 
 use super::input::Input;
 use super::merge::Merge;
-use super::{CompactError, MaintenanceJob, MaintenanceOutcome, MergeJob, RemovedSegment};
+use super::{CompactError, MaintenanceJob, MaintenanceOutcome, MergeJob};
 use crate::manifest::{LeftPart, LiveSegment, ManifestEdit, SegmentName};
 use crate::retention::NodeSegments;
 use crate::sealed::{HeldDirectory, LateRows, OpenedSegment, SealedSegment, SegmentFolder, Spare};
@@ -108,16 +108,14 @@ impl<R: Runtime> Compactor<R> {
                 outcome.leaving = Some(Vec::new());
             }
             MaintenanceJob::Remove(segments) => {
-                outcome.removed = self.with_directories(&segments).await;
-                edit.removed = segments.iter().map(|segment| segment.live.name).collect();
+                outcome.removed = names_of(&segments);
+                edit.removed = names_of(&segments);
             }
             MaintenanceJob::Leave(segments) => {
-                outcome.removed = self.with_directories(&segments).await;
+                outcome.removed = names_of(&segments);
                 edit.left = segments.iter().map(|segment| self.left(segment.live.name)).collect();
             }
-            MaintenanceJob::Inspect(segment) => {
-                outcome.inspected = Some(self.with_directory(&segment).await);
-            }
+            MaintenanceJob::Inspect(job) => outcome.inspected = Some(self.inspect(job).await?),
             MaintenanceJob::Release(segments) => {
                 let last = segments.into_iter().filter(|live| self.node.release(live.name));
                 unlink.extend(last);
@@ -143,29 +141,6 @@ impl<R: Runtime> Compactor<R> {
     pub(super) fn left(&self, segment: SegmentName) -> LeftPart {
         let runtime = &self.folder.runtime;
         LeftPart { segment, by_shards: runtime.core_count(), by_shard: runtime.core().0 }
-    }
-
-    async fn with_directories(&self, segments: &[Arc<SealedSegment>]) -> Vec<RemovedSegment> {
-        let mut removed = Vec::with_capacity(segments.len());
-        for segment in segments {
-            removed.push(self.with_directory(segment).await);
-        }
-        removed
-    }
-
-    pub(super) async fn with_directory(&self, segment: &SealedSegment) -> RemovedSegment {
-        let directory = match self.folder.directories.get(segment).await {
-            Ok(directory) => Some(directory),
-            Err(error) => {
-                tracing::error!(
-                    %error, file = %segment.path.display(),
-                    "the directory of a segment cannot be read; streams that are only there \
-                     are forgotten at the next start"
-                );
-                None
-            }
-        };
-        RemovedSegment { name: segment.live.name, directory }
     }
 
     pub(super) async fn merge(&self, mut job: MergeJob) -> Result<Pending, CompactError> {
@@ -198,6 +173,8 @@ impl<R: Runtime> Compactor<R> {
                     self.buffers.keep(&self.folder.runtime, *buffers);
                 }
                 let mut added = self.folder.publish(output, finished, level, last.order).await?;
+                let first_orders = job.inputs.iter().map(|input| input.first_order);
+                added.segment.first_order = first_orders.min().unwrap_or(0);
                 self.note_late_rows(&mut added, &directories, &job).await;
                 Some(added)
             }
@@ -227,7 +204,7 @@ impl<R: Runtime> Compactor<R> {
             line_bytes_in: totals_in.line_bytes,
             line_bytes_out: added.as_ref().map_or(0, |added| added.segment.live.line_bytes),
             added,
-            removed: names.into_iter().zip(directories).map(with_name).collect(),
+            removed: names,
             ..MaintenanceOutcome::default()
         };
         Ok(Pending { edit, outcome, unlink: Vec::new(), is_committed: false })
@@ -252,8 +229,8 @@ impl<R: Runtime> Compactor<R> {
     }
 }
 
-fn with_name((name, directory): (SegmentName, Arc<HeldDirectory>)) -> RemovedSegment {
-    RemovedSegment { name, directory: Some(directory) }
+fn names_of(segments: &[Arc<SealedSegment>]) -> Vec<SegmentName> {
+    segments.iter().map(|segment| segment.live.name).collect()
 }
 
 impl<R: Runtime> Compactor<R> {

@@ -265,15 +265,16 @@ impl<'a, R: Runtime> Search<'a, R> {
     }
 }
 
-/// Finds the entries of a segment that the targets of a job hide. The search ends early when their
+/// Finds the entries of a segment that the targets of a job hide, in the streams that they select. The search ends early when their
 /// bits take so many bytes.
 pub(super) async fn find<R: Runtime>(
     runtime: &R,
     input: &mut Input<R>,
     job: &PurgeJob,
+    streams: Arc<[SelectedStream]>,
     bits_max_bytes: usize,
 ) -> Result<Found, CompactError> {
-    let (targets, streams) = (Arc::clone(&job.targets), Arc::clone(&job.streams));
+    let targets = Arc::clone(&job.targets);
     let throttle = Arc::clone(&job.throttle);
     let evaluator = Evaluator::new(Arc::clone(&targets), Arc::clone(&streams), throttle);
     let mut search = Search {

@@ -21,6 +21,7 @@ mod drafts;
 mod evaluate;
 mod find;
 mod input;
+mod inspect;
 mod marked;
 mod merge;
 mod plan;
@@ -39,14 +40,16 @@ use std::time::Duration;
 pub(crate) use compactor::Compactor;
 pub use drafts::DraftPolicy;
 pub(crate) use drafts::{Drafts, Heads};
+pub(crate) use inspect::{Findings, OwnTotals};
+pub use inspect::{Inspected, Inspection};
 pub(crate) use plan::{Candidate, choose};
 pub use purge::PurgeJob;
-pub(crate) use purge::{Purged, bounds_of};
+pub(crate) use purge::Purged;
 pub use throttle::{Activity, Throttle};
 
 use crate::manifest::{LiveSegment, SegmentName};
 use crate::retention::CompactionFilter;
-use crate::sealed::{HeldDirectory, OpenedSegment, SealedSegment};
+use crate::sealed::{OpenedSegment, SealedSegment};
 use logsvc_segment::{SegmentError, WriteError};
 
 /// When a shard merges segments.
@@ -126,12 +129,10 @@ pub enum MaintenanceJob {
     Merge(MergeJob),
     /// Take these segments out of the live set.
     Remove(Vec<Arc<SealedSegment>>),
-    /// Take the shard's streams out of these segments, which several shards share, and get
-    /// their directories.
+    /// Take the shard's streams out of these segments, which several shards share.
     Leave(Vec<Arc<SealedSegment>>),
-    /// Get the directory of a segment, because the shard wants to know which of its entries have
-    /// expired.
-    Inspect(Arc<SealedSegment>),
+    /// Tell what of a segment is the shard's, and when it expires.
+    Inspect(Inspection),
     /// Give up shared segments that the shard's streams have left and that it does not read
     /// any more. The last shard that does so takes them out of the live set.
     Release(Vec<LiveSegment>),
@@ -149,9 +150,9 @@ pub struct MaintenanceOutcome {
     /// The segment that was made; `None` if nothing was left.
     pub added: Option<OpenedSegment>,
     /// Segments that the shard does not read any more. Their files exist.
-    pub removed: Vec<RemovedSegment>,
-    /// The segment that was to be inspected.
-    pub inspected: Option<RemovedSegment>,
+    pub removed: Vec<SegmentName>,
+    /// The outcome of a [`MaintenanceJob::Inspect`].
+    pub inspected: Option<Inspected>,
     /// Whether segments were merged or rewritten.
     pub is_merge: bool,
     /// Entries that a merge has read.
@@ -168,15 +169,6 @@ pub struct MaintenanceOutcome {
     pub(crate) purged: Option<Purged>,
     /// The files that a [`MaintenanceJob::Sweep`] has found leaving.
     pub leaving: Option<Vec<PathBuf>>,
-}
-
-/// A segment by its name, with its directory as far as it could be read.
-#[derive(Debug)]
-pub struct RemovedSegment {
-    /// Which one.
-    pub name: SegmentName,
-    /// Without it, streams that nothing is left of are forgotten at the next start only.
-    pub directory: Option<Arc<HeldDirectory>>,
 }
 
 /// Why a job did not end well. The shard sees no change. An edit of the manifest that failed may

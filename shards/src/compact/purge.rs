@@ -10,19 +10,22 @@
 
 use std::sync::Arc;
 
-use logsvc_proto::StreamId;
 use logsvc_runtime::Runtime;
 
 use super::compactor::{Compactor, Pending};
 use super::find::{Found, find};
 use super::input::Input;
 use super::marked::{BITS_MAX_BYTES, PurgeFilter};
-use super::throttle::Throttle;
+use super::throttle::{Pace, Throttle};
 use super::{CompactError, MergeJob};
 use crate::deletion::{PurgeTarget, RemovedTotals, SelectedStream};
 use crate::manifest::SegmentName;
 use crate::retention::CompactionFilter;
-use crate::sealed::{HeldDirectory, SealedSegment};
+use crate::sealed::SealedSegment;
+use crate::types::StreamDefinition;
+
+/// Streams whose labels are looked at before others get their turn.
+const STREAMS_PER_TURN: usize = 1024;
 
 /// A segment from which entries are removed.
 #[derive(Debug)]
@@ -32,8 +35,6 @@ pub struct PurgeJob {
     pub(crate) earlier: Vec<Arc<SealedSegment>>,
     /// Whose entries go.
     pub(crate) targets: Arc<[PurgeTarget]>,
-    /// All streams of the shard that a target selects, by their ids.
-    pub(crate) streams: Arc<[SelectedStream]>,
     /// Entries of the shard's part of the segment.
     pub(crate) own_entries: u64,
     /// Whether the shard has to leave the segment although no entry goes.
@@ -53,48 +54,34 @@ pub(crate) struct Purged {
     pub(crate) removed: Vec<RemovedTotals>,
     /// Whether the segment, or the segment that was made of it, has no hidden entry.
     pub(crate) is_clean: bool,
-    /// The times of the selected streams that are left in the segment, or in the segment that was
-    /// made of it.
-    pub(crate) bounds_ns: Vec<(StreamId, (i64, i64))>,
 }
 
 impl<R: Runtime> Compactor<R> {
     pub(super) async fn purge(&self, job: PurgeJob) -> Result<Pending, CompactError> {
         let folder = self.folder();
         let mut input = Input::open(folder, Arc::clone(&job.segment)).await?;
-        let found = find(&folder.runtime, &mut input, &job, BITS_MAX_BYTES).await?;
-        let directory = Arc::clone(&input.directory);
+        let streams = selected(&folder.runtime, &mut input, &job).await?;
+        let found = find(&folder.runtime, &mut input, &job, streams, BITS_MAX_BYTES).await?;
         drop(input);
         let entries = found.entries();
-        let PurgeJob { segment, earlier, streams, own_entries, must_leave, keep, throttle, .. } =
-            job;
+        let PurgeJob { segment, earlier, own_entries, must_leave, keep, throttle, .. } = job;
         let Found { marked, totals, is_complete } = found;
-        let mut purged = Purged {
-            segment: segment.live.name,
-            removed: totals,
-            is_clean: is_complete,
-            bounds_ns: Vec::new(),
-        };
+        let purged = Purged { segment: segment.live.name, removed: totals, is_clean: is_complete };
         let mut pending = if entries == 0 && !must_leave {
-            purged.bounds_ns = bounds_of(&directory, &streams, &segment);
             Pending::default()
         } else if entries == own_entries {
-            self.without(&segment).await
+            self.without(&segment)
         } else {
             let keep = Box::new(PurgeFilter { marked, others: keep });
             let inputs = vec![Arc::clone(&segment)];
-            let merged = self.merge(MergeJob { inputs, earlier, keep, throttle }).await?;
-            if let Some(added) = &merged.outcome.added {
-                purged.bounds_ns = bounds_of(&added.directory, &streams, &added.segment);
-            }
-            merged
+            self.merge(MergeJob { inputs, earlier, keep, throttle }).await?
         };
         pending.outcome.purged = Some(purged);
         Ok(pending)
     }
 
     /// Takes the shard's part of a segment out of the live set.
-    async fn without(&self, segment: &Arc<SealedSegment>) -> Pending {
+    fn without(&self, segment: &Arc<SealedSegment>) -> Pending {
         let name = segment.live.name;
         let mut pending = Pending::default();
         if self.is_shared(name) {
@@ -102,19 +89,41 @@ impl<R: Runtime> Compactor<R> {
         } else {
             pending.edit.removed.push(name);
         }
-        pending.outcome.removed = vec![self.with_directory(segment).await];
+        pending.outcome.removed = vec![name];
         pending
     }
 }
 
-/// The times of the selected streams in a segment.
-pub(crate) fn bounds_of(
-    directory: &HeldDirectory,
-    streams: &[SelectedStream],
-    segment: &SealedSegment,
-) -> Vec<(StreamId, (i64, i64))> {
-    let row =
-        |stream: &SelectedStream| directory.find_stream(stream.id).map(|row| (stream.id, row));
-    let rows = streams.iter().filter(|stream| segment.has_live(stream.id)).filter_map(row);
-    rows.map(|(id, row)| (id, directory.stream_bounds_ns(row))).collect()
+/// The shard's streams of a segment that a target selects and that have its times, by their ids.
+///
+/// # Errors
+/// The labels cannot be read, or the shard is stopping.
+pub(super) async fn selected<R: Runtime>(
+    runtime: &R,
+    input: &mut Input<R>,
+    job: &PurgeJob,
+) -> Result<Arc<[SelectedStream]>, CompactError> {
+    let mut pace = Pace::new(runtime, &job.throttle);
+    let mut selected = Vec::new();
+    let mut count = 0;
+    input.load_stream(runtime).await?;
+    while let Some(StreamDefinition { id, tenant, labels }) = input.stream().cloned() {
+        let Some(row) = input.take_stream() else { break };
+        let (min_ns, max_ns) = input.directory.stream_bounds_ns(row);
+        let is_hit = |target: &PurgeTarget| {
+            target.overlaps(min_ns, max_ns) && target.filter.selects(&tenant, &labels)
+        };
+        let targets = (0u16..).zip(job.targets.iter()).filter(|(_, target)| is_hit(target));
+        let targets: Vec<u16> = targets.map(|(number, _)| number).collect();
+        if !targets.is_empty() {
+            selected.push(SelectedStream { id, labels, targets });
+        }
+        input.load_stream(runtime).await?;
+        count += 1;
+        if count % STREAMS_PER_TURN == 0 {
+            pace.rest(runtime).await?;
+        }
+    }
+    selected.sort_unstable_by_key(|stream| stream.id);
+    Ok(selected.into())
 }

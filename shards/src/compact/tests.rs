@@ -266,13 +266,8 @@ fn a_merge_shows_what_its_inputs_have_shown() {
             let count: usize = expected.values().map(Vec::len).sum();
             assert_eq!(outcome.entries_out, count as u64);
             // A merged segment may be merged again, and opened as a start does it.
-            let open = crate::sealed::open_segment(
-                &runtime,
-                &bench.folder.directories,
-                SEGMENTS_DIR.as_ref(),
-                added.live,
-            );
-            let opened = Arc::new(open.await.unwrap().segment);
+            let open = crate::sealed::open_segment(&runtime, SEGMENTS_DIR.as_ref(), added.live);
+            let opened = Arc::new(open.await.unwrap());
             let more = random_content(&mut rng, 0, spread, &[]);
             let behind = write(&bench.folder, &more, 0).await;
             let outcome = bench.merge(&[opened, behind], KeepAll).await.unwrap();
@@ -383,7 +378,7 @@ fn a_rewrite_that_leaves_nothing_removes_the_segment() {
         assert_eq!(live(&runtime).await, [input.live.name]);
         let outcome = bench.merge(&[Arc::clone(&input)], DropAll).await.unwrap();
         assert!(outcome.added.is_none());
-        assert!(outcome.removed.len() == 1 && outcome.removed[0].name == input.live.name);
+        assert!(outcome.removed.len() == 1 && outcome.removed[0] == input.live.name);
         assert_eq!((outcome.entries_in, outcome.entries_out), (2, 0));
         assert!(live(&runtime).await.is_empty());
         let survey = survey_segments(&runtime, SEGMENTS_DIR.as_ref()).await.unwrap();

@@ -45,7 +45,7 @@ impl<'f> From<&'f DeleteFilter> for Hiding<'f> {
 }
 
 /// The filters that may hide entries of one stream from a query.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StreamDeletions {
     /// The labels that the stream is stored with.
     pub labels: Arc<Labels>,

@@ -24,7 +24,7 @@ pub(crate) use clock::{ClockChange, RetentionClock, clock_path, keep as keep_clo
 pub use clock::{STEADY_AFTER, StartClock};
 pub(crate) use compaction_filter::ViewedMetadata;
 pub use compaction_filter::{CompactionFilter, EntryView, FilterDecision, RunView};
-pub(crate) use expiry::{ExpiryFilter, expired_share};
+pub(crate) use expiry::ExpiryFilter;
 pub use node::NodeSegments;
 
 /// The shortest period that the settings allow, in ns: 24 hours. Segments are of one

@@ -10,6 +10,8 @@ const MAX_GROUPS: u32 = 64 << 10;
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LateRows {
+    /// Whether each stream may be late.
+    are_all: bool,
     /// How many neighbours share a bit, as a power of two.
     shift: u32,
     /// None if no stream is late.
@@ -20,7 +22,12 @@ impl LateRows {
     /// None of so many streams.
     pub(crate) fn none_of(streams: u32) -> LateRows {
         let shift = streams.div_ceil(MAX_GROUPS).max(1).next_power_of_two().ilog2();
-        LateRows { shift, words: Box::default() }
+        LateRows { are_all: false, shift, words: Box::default() }
+    }
+
+    /// All of so many streams, because nothing is known of them.
+    pub(crate) fn all_of(streams: u32) -> LateRows {
+        LateRows { are_all: true, ..LateRows::none_of(streams) }
     }
 
     /// Notes a stream; `streams` is how many there are.
@@ -38,12 +45,16 @@ impl LateRows {
     /// Whether a stream may be late.
     pub(crate) fn contains(&self, row: u32) -> bool {
         let group = row >> self.shift;
-        self.words.get(group as usize / 64).is_some_and(|word| word & (1 << (group % 64)) != 0)
+        self.are_all
+            || self
+                .words
+                .get(group as usize / 64)
+                .is_some_and(|word| word & (1 << (group % 64)) != 0)
     }
 
     /// Whether no stream is.
     pub(crate) fn is_empty(&self) -> bool {
-        self.words.is_empty()
+        !self.are_all && self.words.is_empty()
     }
 }
 

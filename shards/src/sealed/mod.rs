@@ -60,6 +60,9 @@ pub struct SealedSegment {
     /// Streams that had left it before the start: their entries are elsewhere, or were deleted, and
     /// no reader must see them here.
     pub(crate) left: StreamPartitions,
+    /// The smallest order of the segments that it was made of, or its own. An entry of it came no
+    /// earlier into a segment.
+    pub(crate) first_order: u64,
     /// The streams that may have entries in older segments at the times of this one, so that an
     /// entry may be stored twice.
     pub(crate) late: LateRows,
@@ -80,6 +83,7 @@ impl SealedSegment {
             path,
             footer,
             left: StreamPartitions::default(),
+            first_order: live.order,
             late,
             refused_blocks: 0,
             shared_directory,

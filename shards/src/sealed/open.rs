@@ -1,4 +1,6 @@
-//! Opens segments: the footer and the directory of one, and all segments of a node at a start.
+//! Opens the segments of a node at a start.
+//!
+//! Of each segment its footer is read. Directories and labels are read when somebody needs them.
 //!
 //! Guarantees: a segment that cannot be opened does not keep others from being read. It is tried
 //! again if the failure may pass. Otherwise it is counted and logged, and its file is left alone.
@@ -7,38 +9,31 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use logsvc_proto::StreamId;
 use logsvc_runtime::{File, OpenMode, Runtime};
 
-use super::{Directories, OpenedSegment, SealedSegment};
+use super::{LateRows, SealedSegment};
 use crate::manifest::{LiveSegment, SegmentName};
 use crate::node::NodePlan;
-use crate::types::StreamDefinition;
 use crate::wal::restored::Restored;
 use logsvc_segment::version::{UnknownPart, UnknownVersion};
-use logsvc_segment::{Decoder, Directory, FOOTER_LEN, Footer, SegmentError};
+use logsvc_segment::{FOOTER_LEN, Footer, SegmentError};
 
-/// The bytes that are read at once from the end of a file: mostly the whole directory.
-const TAIL_BYTES: u64 = 64 << 10;
-
-/// Reads the directory of a segment.
+/// Reads the footer of a segment.
 ///
 /// # Errors
 /// The file cannot be read, or does not check.
-pub(crate) async fn open_segment<R: Runtime>(
+async fn read_footer<R: Runtime>(
     runtime: &R,
-    directories: &Directories<R>,
-    segments_dir: &Path,
-    live: LiveSegment,
-) -> io::Result<OpenedSegment> {
-    let path = live.name.path(segments_dir, live.day);
-    let file = runtime.open(&path, OpenMode::Read).await?;
+    path: &Path,
+    name: SegmentName,
+) -> io::Result<Footer> {
+    let file = runtime.open(path, OpenMode::Read).await?;
     let file_len = file.len_bytes().await?;
-    let tail_start = file_len.saturating_sub(TAIL_BYTES);
-    let tail = read(&file, tail_start, file_len).await?;
+    let start = file_len.saturating_sub(FOOTER_LEN as u64);
+    let tail = read(&file, start, file_len).await?;
     let footer = Footer::parse(&tail, file_len).map_err(invalid)?;
     let identity = footer.identity;
-    let SegmentName { epoch, shards, shard, seq } = live.name;
+    let SegmentName { epoch, shards, shard, seq } = name;
     if (identity.epoch, identity.shards, identity.shard, identity.seq)
         != (epoch, shards, shard, seq)
     {
@@ -47,17 +42,23 @@ pub(crate) async fn open_segment<R: Runtime>(
             "the file is another segment than its name says",
         ));
     }
-    let range = footer.directory_range();
-    let directory = if range.start >= tail_start {
-        let end = tail.len() - FOOTER_LEN;
-        tail[(range.start - tail_start) as usize..end].to_vec()
-    } else {
-        read(&file, range.start, range.end).await?
-    };
-    let directory = Directory::open(footer, directory).map_err(invalid)?;
-    let segment = SealedSegment::new(live, path, footer);
-    let directory = directories.admit(&segment, directory);
-    Ok(OpenedSegment { segment, directory })
+    Ok(footer)
+}
+
+/// Opens a segment of which only the manifest is known.
+///
+/// # Errors
+/// The file cannot be read, or does not check.
+pub(crate) async fn open_segment<R: Runtime>(
+    runtime: &R,
+    segments_dir: &Path,
+    live: LiveSegment,
+) -> io::Result<SealedSegment> {
+    let path = live.name.path(segments_dir, live.day);
+    let footer = read_footer(runtime, &path, live.name).await?;
+    let mut segment = SealedSegment::new(live, path, footer);
+    segment.late = LateRows::all_of(footer.totals.streams);
+    Ok(segment)
 }
 
 async fn read<F: File>(file: &F, start: u64, end: u64) -> io::Result<Vec<u8>> {
@@ -91,27 +92,22 @@ fn unknown_version(error: &io::Error) -> Option<UnknownPart> {
 /// Takes over the segments that a start opens. A shard implements it; this module knows
 /// nothing else of a shard.
 pub(crate) trait RestoredSegments: Restored {
-    /// Makes a stream known that a segment holds, and shows it in the index.
-    fn define_sealed(&mut self, definition: StreamDefinition);
-
-    /// Makes a segment readable whose streams are known. Segments come in their order.
-    fn add_segment(&mut self, opened: OpenedSegment);
+    /// Makes a segment readable.
+    fn add_segment(&mut self, segment: SealedSegment);
 
     /// Notes that a live segment cannot be read.
     fn miss_segment(&mut self, live: &LiveSegment);
 }
 
-/// Opens the segments that concern a shard and makes their streams known to it. Gives the segments
-/// that another version of the program has written.
+/// Opens the segments that concern a shard. Gives the segments that another version of the program
+/// has written.
 pub(crate) async fn open_all<R: Runtime>(
     runtime: &R,
-    directories: &Directories<R>,
     plan: &NodePlan,
     state: &mut impl RestoredSegments,
 ) -> Vec<UnknownVersion> {
     let mut unknown = Vec::new();
     let shard = runtime.core().0;
-    let mut decoder = Decoder::new();
     // Segments of another number of shards may have streams of several shards.
     let concerns = |live: &&LiveSegment| plan.node_segments.concerns(live.name, shard);
     // The start has logged them.
@@ -119,15 +115,9 @@ pub(crate) async fn open_all<R: Runtime>(
     for &live in plan.segments.iter().filter(concerns) {
         let mut pauses = RETRY_PAUSES.into_iter();
         loop {
-            let opened = async {
-                let opened = open_segment(runtime, directories, &plan.segments_dir, live);
-                let mut segment = opened.await?;
-                segment.segment.left = plan.node_segments.left(live.name);
-                learn_streams(runtime, &segment, &mut decoder, state).await?;
-                Ok::<_, io::Error>(segment)
-            };
-            let error = match opened.await {
-                Ok(segment) => {
+            let error = match open_segment(runtime, &plan.segments_dir, live).await {
+                Ok(mut segment) => {
+                    segment.left = plan.node_segments.left(live.name);
                     state.add_segment(segment);
                     break;
                 }
@@ -156,41 +146,4 @@ pub(crate) async fn open_all<R: Runtime>(
         runtime.yield_now().await;
     }
     unknown
-}
-
-/// Makes the streams of a segment known that the shard owns and does not know, unless they have
-/// left the segment.
-async fn learn_streams<R: Runtime>(
-    runtime: &R,
-    opened: &OpenedSegment,
-    decoder: &mut Decoder,
-    state: &mut impl RestoredSegments,
-) -> io::Result<()> {
-    let (shard, shards) = (runtime.core().0, runtime.core_count());
-    let OpenedSegment { segment, directory } = opened;
-    let has = |id: StreamId| id.shard(shards) == shard && segment.has_live(id);
-    let mut file = None;
-    for chunk in 0..directory.label_chunk_count() {
-        let info = directory.label_chunk(chunk);
-        let mut ids = info.streams.clone().map(|row| directory.stream_id(row));
-        let is_new = ids.any(|id| has(id) && !state.knows(id));
-        if !is_new {
-            continue;
-        }
-        let file = match &file {
-            Some(file) => file,
-            None => file.insert(runtime.open(&segment.path, OpenMode::Read).await?),
-        };
-        let range = info.place.range();
-        let bytes = read(file, range.start, range.end).await?;
-        let learned = decoder.labels(directory, chunk, &bytes, |_, tenant, id, labels| {
-            if has(id) {
-                let definition =
-                    StreamDefinition { id, tenant: tenant.clone(), labels: labels.into() };
-                state.define_sealed(definition);
-            }
-        });
-        learned.map_err(invalid)?;
-    }
-    Ok(())
 }

@@ -1,7 +1,5 @@
-//! Answers requests that need no scan: labels, series, numbers for metrics. Makes the snapshots
-//! that scans start from.
+//! Makes the snapshots that scans start from, and gives numbers for metrics.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use logsvc_logql::engine::CompiledMatcher;
@@ -10,17 +8,15 @@ use logsvc_runtime::mesh::InboxCounters;
 
 use super::deletions::QueryDeletions;
 use super::{Shard, StreamState};
-use crate::index::{Slot, SlotSet};
+use crate::index::Slot;
 use crate::manifest::LiveSegment;
-use crate::messages::{ShardStatus, StreamSelection};
-use crate::scan::{FETCHED_AT_ONCE, HeadBlockRef, LeafRequest, ScanError, ScanJob, StreamSnapshot};
+use crate::messages::ShardStatus;
+use crate::scan::{
+    FETCHED_AT_ONCE, HeadBlockRef, LeafRequest, ScanError, ScanJob, StreamSelector, StreamSnapshot,
+};
 use crate::scope::TenantScope;
 use crate::sealed::{CacheCounters, DirectoryCounters, SealedSegment};
 use crate::types::TimeRange;
-
-/// One in so many of a tenant's streams, or of a label's values, are few streams: their own
-/// labels are looked at instead of the lists of the index.
-const FEW_STREAMS: usize = 64;
 
 impl Shard {
     /// Streams that matchers select, which must all hold; rising.
@@ -31,92 +27,24 @@ impl Shard {
         })
     }
 
-    /// Streams of a selection that may have entries in its range, rising.
-    fn selected(&self, selection: &StreamSelection) -> Vec<Slot> {
-        let mut slots = match &*selection.matcher_groups {
-            [] => self.select(&selection.tenants, &[]),
-            [group] => self.select(&selection.tenants, group),
-            groups => {
-                let mut union = SlotSet::default();
-                for group in groups {
-                    union.insert_all(&self.select(&selection.tenants, group));
-                }
-                union.slots()
-            }
-        };
-        slots.retain(|&slot| self.overlaps(slot, selection.range));
-        slots
+    /// Whether a stream may have entries in a range, in memory or in known segments.
+    fn overlaps(&self, slot: Slot, range: TimeRange) -> bool {
+        let sealed = self.streams[slot as usize].sealed_bounds_ns;
+        self.overlaps_in_memory(slot, range) || sealed.is_some_and(|bounds| range.overlaps(bounds))
     }
 
-    fn overlaps(&self, slot: Slot, range: TimeRange) -> bool {
+    /// Whether a stream has entries in memory that may be in a range.
+    pub(super) fn overlaps_in_memory(&self, slot: Slot, range: TimeRange) -> bool {
         let stream = &self.streams[slot as usize];
-        let bounds = [
-            stream.head.time_bounds_ns(),
-            stream.frozen.as_ref().and_then(|head| head.time_bounds_ns()),
-            stream.sealed_bounds_ns,
-        ];
+        let frozen = stream.frozen.as_ref().and_then(|head| head.time_bounds_ns());
+        let bounds = [stream.head.time_bounds_ns(), frozen];
         bounds.into_iter().flatten().any(|bounds| range.overlaps(bounds))
     }
 
-    pub(super) fn label_names(&self, selection: &StreamSelection) -> Vec<Box<str>> {
-        let slots = self.selected(selection);
-        if let [tenant] = selection.tenants.tenants()
-            && let Some(index) = self.index.tenant(tenant)
-            && slots.len() > index.streams().len() / FEW_STREAMS
-        {
-            // Most names are found with the first stream that the index gives for them.
-            let selected = SlotSet::of(&slots);
-            let names = index.names().filter(|name| index.has_name(name, &selected));
-            return names.map(Box::from).collect();
-        }
-        let mut names = BTreeSet::new();
-        for slot in slots {
-            for (name, _) in self.streams[slot as usize].labels.iter() {
-                let name = selection.tenants.shown_name(name);
-                if !names.contains(name) {
-                    names.insert(Box::from(name));
-                }
-            }
-        }
-        names.into_iter().collect()
-    }
-
-    pub(super) fn label_values(&self, selection: &StreamSelection, name: &str) -> Vec<Box<str>> {
-        let selected = self.selected(selection);
-        let tenants = &selection.tenants;
-        if tenants.is_made_up(name) {
-            let shown = selected.into_iter().map(|slot| self.shown(tenants, slot));
-            let values: BTreeSet<Box<str>> =
-                shown.filter_map(|labels| labels.get(name).map(Box::from)).collect();
-            return values.into_iter().collect();
-        }
-        let indexes = || tenants.tenants().iter().filter_map(|tenant| self.index.tenant(tenant));
-        let known: usize = indexes().map(|index| index.value_count(name)).sum();
-        if selected.len() < known / FEW_STREAMS {
-            let labels = selected.into_iter().map(|slot| &self.streams[slot as usize].labels);
-            let values: BTreeSet<&str> = labels.filter_map(|labels| labels.get(name)).collect();
-            return values.into_iter().map(Box::from).collect();
-        }
-        let selected = SlotSet::of(&selected);
-        let values = indexes().flat_map(|index| index.values(name));
-        let values = values.filter(|(_, slots)| selected.contains_any(slots));
-        let values = values.map(|(value, _)| value);
-        match tenants.tenants() {
-            [_] => values.map(Box::from).collect(),
-            // Sorted for each tenant, but not over all.
-            _ => values.collect::<BTreeSet<_>>().into_iter().map(Box::from).collect(),
-        }
-    }
-
     /// The labels that a stream is shown with.
-    fn shown(&self, tenants: &TenantScope, slot: Slot) -> Arc<Labels> {
+    pub(super) fn shown(&self, tenants: &TenantScope, slot: Slot) -> Arc<Labels> {
         let stream = &self.streams[slot as usize];
         tenants.shown(&stream.tenant, &stream.labels)
-    }
-
-    pub(super) fn series(&self, selection: &StreamSelection) -> Vec<Arc<Labels>> {
-        let labels = |slot| self.shown(&selection.tenants, slot);
-        self.selected(selection).into_iter().map(labels).collect()
     }
 
     pub(super) fn status(&self) -> ShardStatus {
@@ -185,16 +113,35 @@ impl Shard {
         let overlapping = |segment: &&Arc<SealedSegment>| {
             range.overlaps((segment.live.min_ns, segment.live.max_ns))
         };
-        let segments = if streams.is_empty() {
-            Vec::new()
-        } else {
-            self.segments.iter().filter(overlapping).cloned().collect()
+        // Where no known stream is selected, known segments have none.
+        let may_have = |segment: &&Arc<SealedSegment>| {
+            overlapping(segment) && (!streams.is_empty() || !self.active.knows(segment))
         };
+        let segments: Vec<_> = self.segments.iter().filter(may_have).cloned().collect();
+        let unknown: Arc<[bool]> =
+            segments.iter().map(|segment| !self.active.knows(segment)).collect();
         let is_missed = |live: &&LiveSegment| range.overlaps((live.min_ns, live.max_ns));
-        let missing = self.missing.iter().filter(is_missed);
-        Ok(ScanJob::new(request, streams.into(), segments)
-            .with_filters(deletions.weight())
-            .with_missing_segments(missing.count() as u64))
+        let missing = self.missing.iter().filter(is_missed).count() as u64;
+        let mut weight = deletions.weight();
+        let selector = unknown.contains(&true).then(|| {
+            let filters =
+                self.deletions.holding(request.tenants.tenants(), request.deletions, range);
+            weight = filters.iter().fold(weight, |sum, filter| sum.and(filter.weight));
+            StreamSelector {
+                tenants: request.tenants.clone(),
+                groups: Arc::from([matchers]),
+                range,
+                owner: self.owner,
+                deletions: filters,
+            }
+        });
+        let mut job = ScanJob::new(request, streams.into(), segments)
+            .with_filters(weight)
+            .with_missing_segments(missing);
+        if let Some(selector) = selector {
+            job = job.with_unknown_segments(selector, unknown);
+        }
+        Ok(job)
     }
 }
 
@@ -208,7 +155,7 @@ impl StreamState {
     /// Whether entries in memory overlap, in time, entries that were sealed or set
     /// aside before them.
     fn head_is_late(&self) -> bool {
-        let sealed_newest_ns = self.sealed_bounds_ns.map_or(i64::MIN, |bounds| bounds.1);
+        let sealed_newest_ns = self.sealed_newest_ns;
         let frozen = self.frozen.as_ref().and_then(|head| head.time_bounds_ns());
         let before_ns = frozen.map_or(i64::MIN, |bounds| bounds.1).max(sealed_newest_ns);
         let overlaps = |bounds: Option<(i64, i64)>, newest_ns: i64| {

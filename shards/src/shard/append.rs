@@ -55,6 +55,8 @@ enum Refusal {
     Error(AppendError),
     /// There is no memory for it at this moment.
     NoMemory(AppendRequest),
+    /// There is no memory for its new streams, until others have no entries in memory.
+    NoStreams(AppendRequest),
     /// The push uses streams that are neither known nor defined.
     Unknown(AppendRequest),
 }
@@ -83,7 +85,7 @@ pub(super) struct Deferred {
 }
 
 impl Deferred {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
@@ -171,7 +173,7 @@ impl Shard {
             self.deferred.push(request, reply_to, since);
             return;
         }
-        let admitted = self.admit(request, context);
+        let admitted = self.admit(request, may_wait, context);
         if let Err(Refusal::NoMemory(_)) = admitted {
             self.sealing.seal_soon();
         }
@@ -193,6 +195,7 @@ impl Shard {
                 self.wal.add(&batch, admission.definitions_len, pending);
                 recycle(batch);
             }
+            Err(Refusal::NoStreams(request)) => self.deferred.push(request, reply_to, since),
             Err(Refusal::NoMemory(request)) if may_wait && self.sealing.will_release() => {
                 self.deferred.push(request, reply_to, since);
             }
@@ -201,7 +204,7 @@ impl Shard {
             }
             Err(refusal) => {
                 let error = match refusal {
-                    Refusal::Unknown(_) => AppendError::UnknownStream,
+                    Refusal::Unknown(_) | Refusal::NoStreams(_) => AppendError::UnknownStream,
                     Refusal::Error(error) => error,
                     // The memory is full because the disk refuses to take it over.
                     Refusal::NoMemory(_) => match self.sealing.failure() {
@@ -214,17 +217,37 @@ impl Shard {
         }
     }
 
-    fn admit(&mut self, request: AppendRequest, context: StepContext) -> Result<Admitted, Refusal> {
+    /// Whether streams will soon have no entries in memory: theirs are on their way to segments, or
+    /// to the heads.
+    fn will_have_idle_streams(&self) -> bool {
+        self.sealing.will_release() || self.head_memory.in_log_bytes > 0
+    }
+
+    fn admit(
+        &mut self,
+        request: AppendRequest,
+        may_wait: bool,
+        context: StepContext,
+    ) -> Result<Admitted, Refusal> {
         if self.stop.begun {
             return Err(AppendError::Stopping.into());
         }
         // Nothing is remembered of a push that has no chance.
         self.wal.accepts(request.batch.len(), 0, context.now).map_err(AppendError::from)?;
-        let (new, refused) = self.define_all(&request.definitions);
+        let (new, refused) = self.define_all(&request);
+        if !refused.is_empty() && may_wait {
+            // Streams whose entries are sealed give up their memory.
+            self.sealing.seal_soon();
+            if self.will_have_idle_streams() {
+                self.forget_new(&new);
+                return Err(Refusal::NoStreams(request));
+            }
+        }
+        self.stream_memory.refused += refused.len() as u64;
         let admitted = self.admit_known(request, &refused, context);
         if admitted.is_err() {
             // The new streams may never get an entry.
-            self.maintenance.may_be_forgotten(new);
+            self.forget_new(&new);
         }
         admitted
     }
@@ -278,26 +301,38 @@ impl Shard {
         Ok(Admitted { batch, admission, too_far_behind, refused_streams })
     }
 
-    /// Makes streams known. They stay so even if the push is refused later on, so their memory is
-    /// paid for here. Returns the new streams, and the streams without memory, sorted.
-    fn define_all(&mut self, definitions: &[StreamDefinition]) -> (Vec<Slot>, Vec<StreamId>) {
+    /// Makes the streams of a push known, and pays for their memory. Returns the new streams, and
+    /// the streams without memory, sorted.
+    fn define_all(&mut self, request: &AppendRequest) -> (Vec<Slot>, Vec<StreamId>) {
+        let is_new = |definition: &&StreamDefinition| !self.by_id.contains_key(&definition.id);
+        if !request.definitions.iter().any(|definition| is_new(&definition)) {
+            return (Vec::new(), Vec::new());
+        }
+        // The other streams of the push must not give up their memory for the new ones.
+        let ids = sections(&request.batch).flatten().map(|section| section.stream);
+        let mut held: Vec<Slot> = ids.filter_map(|id| self.by_id.get(&id).copied()).collect();
+        held.iter().for_each(|&slot| self.streams[slot as usize].in_log += 1);
         let (mut new, mut refused) = (Vec::new(), Vec::new());
-        for definition in definitions {
+        for definition in &request.definitions {
             if self.by_id.contains_key(&definition.id) {
                 continue;
             }
             let cost_bytes = self.stream_memory.cost_of(&definition.tenant, &definition.labels);
-            if self.stream_memory.reserved.try_grow(cost_bytes) {
+            if self.take_stream_memory(cost_bytes) {
                 self.define_stream(definition.clone());
                 self.stream_memory.created.add(&definition.tenant);
-                new.extend(self.by_id.get(&definition.id));
+                if let Some(&slot) = self.by_id.get(&definition.id) {
+                    self.streams[slot as usize].in_log += 1;
+                    held.push(slot);
+                    new.push(slot);
+                }
             } else {
                 refused.push(definition.id);
             }
         }
+        held.into_iter().for_each(|slot| self.streams[slot as usize].in_log -= 1);
         refused.sort_unstable();
         refused.dedup();
-        self.stream_memory.refused += refused.len() as u64;
         (new, refused)
     }
 

@@ -125,6 +125,21 @@ impl Deletions {
         self.list(found)
     }
 
+    /// The filters of some tenants that hold for a version and overlap a range, by id.
+    pub(super) fn holding(
+        &self,
+        tenants: &[TenantId],
+        version: DeletionVersion,
+        range: TimeRange,
+    ) -> DeleteFilters {
+        let holds = |filter: &&Arc<DeleteFilter>| {
+            filter.holds_at(version)
+                && range.overlaps((filter.start_ns, filter.end_ns))
+                && tenants.contains(&filter.tenant)
+        };
+        self.filters.values().filter(holds).cloned().collect()
+    }
+
     /// The list of some filters that all streams with these filters share.
     fn list(&mut self, mut filters: Vec<Arc<DeleteFilter>>) -> Option<DeleteFilters> {
         if filters.is_empty() {

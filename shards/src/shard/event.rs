@@ -10,7 +10,7 @@ use logsvc_runtime::{AlignedBuffer, Monotonic};
 use crate::compact::{CompactError, MaintenanceJob, MaintenanceOutcome};
 use crate::manifest::SegmentName;
 use crate::messages::{ShardReply, ShardRequest};
-use crate::scan::ScanJob;
+use crate::scan::{ListJob, ScanJob};
 use crate::sealed::{OpenedSegment, SealJob};
 use crate::wal::writer::WalOp;
 
@@ -61,6 +61,8 @@ pub enum Effect {
     Reply(ReplyTo<ShardReply>, ShardReply),
     /// Run a scan beside the shard and send its reply.
     Scan(Box<ScanJob>, ReplyTo<ShardReply>),
+    /// List streams beside the shard and send the reply.
+    List(Box<ListJob>, ReplyTo<ShardReply>),
     /// Write a generation to segments beside the shard and report its end. One at
     /// a time.
     Seal(Box<SealJob>),

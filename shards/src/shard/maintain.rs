@@ -17,18 +17,15 @@ use logsvc_runtime::Monotonic;
 
 use super::{Effect, Shard, StepContext};
 use crate::compact::{
-    Activity, Candidate, CompactError, CompactionPolicy, MaintenanceJob, MaintenanceOutcome,
-    MergeJob, RETRY_PAUSE_MAX, Throttle, choose,
+    Activity, Candidate, CompactError, CompactionPolicy, Inspection, MaintenanceJob,
+    MaintenanceOutcome, MergeJob, OwnTotals, RETRY_PAUSE_MAX, Throttle, choose,
 };
-use crate::index::Slot;
 use crate::manifest::{LiveSegment, SegmentName};
 use crate::messages::MaintenanceStatus;
 use crate::retention::{ExpiryFilter, NodeSegments, RetentionClock, RetentionPolicy, StartClock};
 use crate::sealed::{SealedSegment, hasher};
 use crate::wal::format::WalName;
 use expiry::Expiry;
-pub(super) use expiry::KnownPeriod;
-use own_totals::OwnTotals;
 use purge::Purge;
 
 /// The rules by which a shard merges and removes segments.
@@ -93,8 +90,6 @@ pub(super) struct Maintenance {
     /// A segment of which half has expired.
     to_rewrite: Option<SegmentName>,
     retired: Retired,
-    /// Streams that may have nothing left.
-    maybe_empty: Vec<Slot>,
     pub(super) throttle: Arc<Throttle>,
     time: RetentionTime,
     /// The removal of deleted entries that is under way.
@@ -156,7 +151,6 @@ impl Maintenance {
             expiries: AHashMap::with_hasher(hasher()),
             to_rewrite: None,
             retired: Retired::default(),
-            maybe_empty: Vec::new(),
             throttle: Arc::default(),
             time: RetentionTime { clock, now_ns: i64::MIN },
             purge: None,
@@ -170,11 +164,9 @@ impl Maintenance {
         self.planning.needs_step = true;
     }
 
-    /// Notes streams that may have no entries.
-    pub(super) fn may_be_forgotten(&mut self, slots: Vec<Slot>) {
-        self.planning.wanted |= !slots.is_empty();
-        self.planning.needs_step |= !slots.is_empty();
-        self.maybe_empty.extend(slots);
+    /// Counts a stream that has left the memory.
+    pub(super) fn note_forgotten_stream(&mut self) {
+        self.status.forgotten_streams += 1;
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -197,7 +189,7 @@ impl Maintenance {
     }
 
     fn is_mergeable(&self, segment: &SealedSegment) -> bool {
-        !self.unmergeable.contains(&segment.live.name)
+        !self.unmergeable.contains(&segment.live.name) && !self.lacks_totals(segment)
     }
 
     /// Whether other shards use a segment, too.
@@ -252,7 +244,6 @@ impl Shard {
         };
         maintenance.planning.wanted = false;
         maintenance.phase = Phase::Idle;
-        self.forget_empty_streams();
         // A job that has failed comes first.
         let job =
             if resumes { Some(MaintenanceJob::Resume) } else { self.next_job(context, effects) };
@@ -299,7 +290,13 @@ impl Shard {
             return Some(MaintenanceJob::Remove(some_of(own)));
         }
         if let Some(segment) = self.due_for_inspection(now_ns) {
-            return Some(MaintenanceJob::Inspect(segment));
+            return Some(MaintenanceJob::Inspect(Inspection {
+                segment,
+                retention: Arc::clone(&self.maintenance.config.retention),
+                policy: self.maintenance.policy,
+                now_ns,
+                throttle: Arc::clone(&self.maintenance.throttle),
+            }));
         }
         let mut neighbours = self.small_neighbours(context.now);
         if self.maintenance.purge.is_some() {
@@ -424,15 +421,14 @@ impl Shard {
         }
         if let Some(inspected) = outcome.inspected {
             let retention_now_ns = self.maintenance.time.now_ns;
-            self.inspect(&inspected, retention_now_ns);
+            self.note_inspected(inspected, retention_now_ns);
         }
         if let Some(added) = outcome.added {
-            self.insert_segment(added);
+            self.insert_segment(added.segment);
         }
         for removed in outcome.removed {
             self.remove_segment(removed, changes);
         }
-        self.forget_empty_streams();
     }
 
     fn maintenance_failed(&mut self, error: &CompactError, context: StepContext) {

@@ -9,7 +9,7 @@ use logsvc_proto::StreamId;
 
 use super::Shard;
 use crate::manifest::LiveSegment;
-use crate::sealed::{OpenedSegment, RestoredSegments};
+use crate::sealed::{RestoredSegments, SealedSegment};
 use crate::types::StreamDefinition;
 use crate::wal::restored::{RecoverySummary, Restored};
 use logsvc_segment::batch::Section;
@@ -50,15 +50,8 @@ impl Restored for Shard {
 }
 
 impl RestoredSegments for Shard {
-    fn define_sealed(&mut self, definition: StreamDefinition) {
-        let id = definition.id;
-        self.define(definition);
-        let Some(&slot) = self.by_id.get(&id) else { return };
-        self.show(slot);
-    }
-
-    fn add_segment(&mut self, opened: OpenedSegment) {
-        self.add_sealed(opened);
+    fn add_segment(&mut self, segment: SealedSegment) {
+        self.insert_segment(segment);
     }
 
     fn miss_segment(&mut self, live: &LiveSegment) {

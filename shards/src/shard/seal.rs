@@ -382,9 +382,10 @@ impl Shard {
         for segment in segments {
             self.add_sealed(segment);
         }
+        let generation = std::mem::take(&mut self.sealing.generation);
         self.examine_if_sealed();
         self.head_memory.pool.begin_generation();
-        for slot in std::mem::take(&mut self.sealing.generation) {
+        for &slot in &generation {
             let Some(sealed) = self.streams[slot as usize].frozen.take() else { continue };
             for block in sealed.blocks() {
                 self.counters.entries -= block.len() as u64;
@@ -392,6 +393,7 @@ impl Shard {
             }
             sealed.recycle(&mut self.head_memory.pool);
         }
+        self.may_be_idle(&generation);
         let released_bytes = std::mem::take(&mut self.sealing.generation_bytes);
         self.head_memory.release(released_bytes);
         self.sealing.failure = None;

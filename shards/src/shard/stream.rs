@@ -1,13 +1,11 @@
 //! The streams of a shard, their memory, and their definitions in the log.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use ahash::HashMap;
 use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::Reservation;
 
-use super::maintain::KnownPeriod;
 use super::tails::StreamSubscriptions;
 use crate::changes::TenantKey;
 use crate::deletion::DeleteFilters;
@@ -46,15 +44,18 @@ pub(super) struct StreamState {
     pub(super) head: StreamHead,
     /// Entries that are being sealed.
     pub(super) frozen: Option<Box<StreamHead>>,
-    /// Oldest and newest timestamp in segments.
+    /// Oldest and newest timestamp in known segments; segments that are gone may have had them.
     pub(super) sealed_bounds_ns: Option<(i64, i64)>,
-    /// How many segments hold it.
-    pub(super) sealed_in: u32,
+    /// No segment has a later entry; the stream may have been forgotten meanwhile, so it may be
+    /// later than all of its entries.
+    pub(super) sealed_newest_ns: i64,
+    /// The order of the last segment to which its entries were sealed, since it is in memory.
+    pub(super) sealed_order: Option<u64>,
+    /// Its place among the streams that may be idle; 0: none.
+    pub(super) idle_place: u64,
     /// How many sections of pushes that are in the log, and not yet in the head, are
     /// the stream's.
     pub(super) in_log: u32,
-    /// How long its entries stay.
-    pub(super) period: Cell<KnownPeriod>,
     /// Newest timestamp that was let into the log, committed or not. An entry is too far behind by
     /// its distance from this timestamp.
     pub(super) newest_admitted_ns: i64,

@@ -300,6 +300,13 @@ fn open_within(
     (!filters.is_empty()).then(|| Arc::new(StreamDeletions { labels, filters: filters.into() }))
 }
 
+impl Tails {
+    /// Notes that a stream with subscriptions is not in memory any more.
+    pub(super) fn stream_forgotten(&mut self) {
+        self.tailed_streams -= 1;
+    }
+}
+
 /// Slots of the streams that a subscription matches.
 fn matched(index: &LabelIndex, streams: &[StreamState], subscription: &Subscription) -> Vec<Slot> {
     subscription.tenants.select(index, &subscription.matchers, |slot| {

@@ -116,18 +116,16 @@ impl Bench {
                 Effect::Scan(job, to) => {
                     let first_slice = self.first_slice;
                     let scan = |runtime: SimRuntime| async move {
-                        let cache = Budget::new("cache", 0);
-                        let directories = Budget::new("directories", 1 << 20);
-                        let queries = Budget::new("queries", 1 << 20);
-                        let config = ScanConfig {
-                            first_slice,
-                            ..ScanConfig::new(cache, directories, queries)
-                        };
-                        let directories = Directories::new(runtime.clone(), &config.directories);
-                        let env = ScanEnv::new(runtime, config, Rc::new(directories));
-                        scan::run(&env, *job).await
+                        scan::run(&scan_env(runtime, first_slice), *job).await
                     };
                     to.send(ShardReply::Leaf(self.simulation.block_on(scan).map(Box::new)));
+                }
+                Effect::List(job, to) => {
+                    let first_slice = self.first_slice;
+                    let list = |runtime: SimRuntime| async move {
+                        scan::list(&scan_env(runtime, first_slice), *job).await
+                    };
+                    to.send(self.simulation.block_on(list));
                 }
                 Effect::Seal(job) => {
                     assert!(self.seal.replace(*job).is_none(), "one sealing at a time");
@@ -256,11 +254,20 @@ impl Bench {
     }
 
     fn series(&mut self, selection: StreamSelection) -> Vec<String> {
-        let ShardReply::Series(series) = self.ask(ShardRequest::Series(selection)) else {
+        let ShardReply::Series(series, _) = self.ask(ShardRequest::Series(selection)) else {
             panic!()
         };
         series.iter().map(|labels| labels.canonical()).collect()
     }
+}
+
+fn scan_env(runtime: SimRuntime, first_slice: Duration) -> ScanEnv<SimRuntime> {
+    let cache = Budget::new("cache", 0);
+    let directories = Budget::new("directories", 1 << 20);
+    let queries = Budget::new("queries", 1 << 20);
+    let config = ScanConfig { first_slice, ..ScanConfig::new(cache, directories, queries) };
+    let directories = Directories::new(runtime.clone(), &config.directories);
+    ScanEnv::new(runtime, config, Rc::new(directories))
 }
 
 pub(in crate::shard) fn tenant() -> TenantId {
@@ -298,7 +305,13 @@ fn everything(matcher_groups: &[&str], range: TimeRange) -> StreamSelection {
         selector.matchers.iter().map(compile).collect()
     };
     let matcher_groups = matcher_groups.iter().map(group).collect();
-    StreamSelection { tenants: tenant().into(), matcher_groups, range }
+    StreamSelection {
+        tenants: tenant().into(),
+        matcher_groups,
+        range,
+        account: Account::alone(1 << 30),
+        cancellation: Cancellation::default(),
+    }
 }
 
 /// Ids of the streams that a commit's frame defines.

@@ -5,6 +5,22 @@
 
 use logsvc_proto::StreamId;
 
+/// The streams that one shard of so many owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ShardPart {
+    /// Number of shards, at least 1.
+    pub(crate) shards: u16,
+    /// Below it.
+    pub(crate) shard: u16,
+}
+
+impl ShardPart {
+    /// Whether the shard owns a stream.
+    pub(crate) fn has(self, stream: StreamId) -> bool {
+        stream.shard(self.shards) == self.shard
+    }
+}
+
 /// The streams of some shards, each of a partition of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamPartitions {

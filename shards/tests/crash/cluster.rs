@@ -71,6 +71,8 @@ pub(crate) struct Upkeep {
     pub(crate) retention: Arc<RetentionPolicy>,
     /// Memory for decoded blocks.
     pub(crate) cache_max_bytes: u64,
+    /// Memory for the streams of a shard.
+    pub(crate) streams_max_bytes: u64,
     /// The requests for deletion that the start knows.
     pub(crate) deletions: DeleteFilters,
 }
@@ -86,6 +88,7 @@ impl From<SealPolicy> for Upkeep {
             compaction: CompactionPolicy::OFF,
             retention: Arc::default(),
             cache_max_bytes: CACHE_MAX_BYTES,
+            streams_max_bytes: 1 << 30,
             deletions: Arc::from([]),
         }
     }
@@ -139,7 +142,7 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
         let config = HostConfig {
             wal: boot.wal,
             heads: boot.heads.clone(),
-            streams: Budget::new("streams", 1 << 30),
+            streams: Budget::new("streams", boot.upkeep.streams_max_bytes),
             seal: boot.upkeep.seal,
             compaction: boot.upkeep.compaction,
             retention: Arc::clone(&boot.upkeep.retention),

@@ -107,7 +107,9 @@ impl<'s> Life<'s> {
     fn upkeep(&mut self) -> Upkeep {
         let deletions = Arc::clone(&self.deletions);
         let retention = Arc::clone(&self.retention);
-        let upkeep = Upkeep { deletions, retention, ..self.seal().into() };
+        // Few of the streams fit, so that they leave the memory and come back.
+        let streams_max_bytes = *self.rng.pick(&[1 << 30, 1 << 30, 8_000, 15_000]);
+        let upkeep = Upkeep { deletions, retention, streams_max_bytes, ..self.seal().into() };
         let rng = &mut self.rng;
         if rng.one_in(4) || !self.merges {
             return upkeep;
@@ -237,9 +239,18 @@ impl<'s> Life<'s> {
             all_stored &= outcome.is_ok();
             match outcome {
                 Ok(outcome) => {
-                    assert_eq!(outcome.accepted, part.len() as u64, "{outcome:?}");
+                    // Streams that find no memory are refused, and the others are stored.
+                    let refused = &outcome.refused_streams;
+                    let refused_entries: u64 = refused.iter().map(|(_, entries)| entries).sum();
+                    let stored = part.len() as u64 - refused_entries;
+                    assert_eq!(outcome.accepted, stored, "{outcome:?}");
                     self.stores.clear();
-                    part.iter().for_each(|(at, entry)| self.model.streams[*at].stored(entry));
+                    for (at, entry) in &part {
+                        let stream = &mut self.model.streams[*at];
+                        if !refused.iter().any(|(id, _)| *id == stream.definition.id) {
+                            stream.stored(entry);
+                        }
+                    }
                 }
                 Err(AppendError::Disk(_)) => self.doubt(&part),
                 // Refused before anything was written.

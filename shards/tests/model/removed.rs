@@ -178,6 +178,12 @@ impl Keeping<'_> {
         let Some(removal) = self.removal.take() else { return };
         let answers: Result<Vec<PurgeOutcome>, _> = answers.into_iter().collect();
         let outcomes = match answers {
+            // A log file that could not be removed is tried again with the next generation.
+            Ok(outcomes) if !self.all_have_left(cluster, &outcomes) => {
+                self.removed.failed += 1;
+                self.settle(cluster, life, false);
+                return;
+            }
             Ok(outcomes) => outcomes,
             Err(cause) => {
                 assert!(self.had_trouble, "{cause}");
@@ -186,19 +192,6 @@ impl Keeping<'_> {
                 return;
             }
         };
-        let simulation = cluster.simulation;
-        let begun = simulation.now();
-        while !leaving(simulation, &outcomes).is_empty() {
-            let waited = simulation.now().since(begun);
-            assert!(
-                waited < PATIENCE,
-                "{:?} {outcomes:#?} trouble {} {:?}",
-                leaving(simulation, &outcomes),
-                self.had_trouble,
-                simulation.disk().files("/srv/data")
-            );
-            simulation.run_for(Duration::from_millis(200));
-        }
         for outcome in &outcomes {
             let entries: u64 = outcome.removed.iter().map(|totals| totals.entries).sum();
             self.removed.entries += entries;
@@ -216,6 +209,21 @@ impl Keeping<'_> {
                 self.end_request(cluster, part.id());
             }
         }
+    }
+
+    /// Waits until the files have gone that are leaving. Returns false if the disk has failed, and
+    /// they stay.
+    fn all_have_left(&self, cluster: &Cluster<'_>, outcomes: &[PurgeOutcome]) -> bool {
+        let simulation = cluster.simulation;
+        let begun = simulation.now();
+        while !leaving(simulation, outcomes).is_empty() {
+            if simulation.now().since(begun) >= PATIENCE {
+                assert!(self.had_trouble, "{:?} {outcomes:#?}", leaving(simulation, outcomes));
+                return false;
+            }
+            simulation.run_for(Duration::from_millis(200));
+        }
+        true
     }
 
     fn end_request(&mut self, cluster: &Cluster<'_>, id: DeleteId) {

@@ -9,7 +9,7 @@ use logsvc_logql::syntax;
 use logsvc_proto::TenantId;
 use logsvc_proto::encode::{SeriesWriter, write_label_list};
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::{Reservation, Runtime, SideQueue};
+use logsvc_runtime::{Account, Reservation, Runtime, SideQueue};
 use logsvc_shards::messages::{ShardReply, ShardRequest, StreamSelection};
 use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
 use logsvc_shards::types::{Cancellation, TimeRange};
@@ -19,7 +19,7 @@ use crate::front::explore::Explorer;
 use crate::front::query::answer::{AnswerMemory, shared_json_response};
 use crate::front::query::encode::{PAIR_BYTES, escaped_bytes, labels_bytes};
 use crate::front::query::errors::bad_selector;
-use crate::front::query::execute::CancelOnDrop;
+use crate::front::query::execute::{CancelOnDrop, warnings_of};
 use crate::front::query::leaves::inline_or_offloaded;
 use crate::front::query::limits::check_length;
 use crate::front::query::params;
@@ -32,7 +32,7 @@ impl<R: Runtime> Explorer<R> {
     pub(crate) async fn label_names(&self, request: Request) -> Result<Response, ApiError> {
         let context = self.querier.query_context(&request)?;
         let (selection, _memory) = self.label_selection(&context, &request).await?;
-        let ask = || ShardRequest::LabelNames(selection.clone());
+        let ask = |account, end| ShardRequest::LabelNames(selection.asked(account, end));
         let replies = self.querier.lookup(&context, ask).await?;
         let made_up = context.tenants.are_several().then_some(TENANT_LABEL);
         self.list_response(&context, Some(replies), made_up.as_slice()).await
@@ -49,7 +49,8 @@ impl<R: Runtime> Explorer<R> {
             let ids: Vec<&str> = context.tenants.ids().iter().map(TenantId::as_str).collect();
             return self.list_response(&context, None, &ids).await;
         }
-        let ask = || ShardRequest::LabelValues(selection.clone(), name.into());
+        let ask =
+            |account, end| ShardRequest::LabelValues(selection.asked(account, end), name.into());
         let replies = self.querier.lookup(&context, ask).await?;
         self.list_response(&context, Some(replies), &[]).await
     }
@@ -59,7 +60,7 @@ impl<R: Runtime> Explorer<R> {
         &self,
         context: &QueryContext<'_>,
         request: &Request,
-    ) -> Result<(StreamSelection, Option<Reservation>), ApiError> {
+    ) -> Result<(Selection, Option<Reservation>), ApiError> {
         let params = params::of(request)?;
         let now_ns = self.core.runtime.unix_nanos();
         let range = params::time_range(&params, now_ns, params::LABELS_RANGE_NS)?;
@@ -87,9 +88,9 @@ impl<R: Runtime> Explorer<R> {
         check_length(&context.limits, range)?;
         let range = self.querier.visible(&context.limits, range).unwrap_or(NO_TIME);
         let selection = selection(context.tenants.labelled(), groups, range);
-        let ask = || ShardRequest::Series(selection.clone());
+        let ask = |account, end| ShardRequest::Series(selection.asked(account, end));
         let replies = self.querier.lookup(&context, ask).await?;
-        let LookupReplies { replies, memory } = replies;
+        let LookupReplies { replies, memory, unreadable_parts } = replies;
         let count: usize = replies.iter().map(answers_in).sum();
         self.written(&context, count, move |room| {
             let _memory = memory;
@@ -98,13 +99,15 @@ impl<R: Runtime> Explorer<R> {
             writer.begin(&mut out);
             for reply in replies {
                 // A stream lives on one shard only, so nothing repeats.
-                let ShardReply::Series(series) = reply else { return Err(shard_gone()) };
+                let ShardReply::Series(series, _) = reply else { return Err(shard_gone()) };
                 for labels in series {
                     room.reserve_for(&mut out, labels_bytes(&labels))?;
                     writer.series(labels.iter(), &mut out);
                 }
             }
-            writer.end(&mut out);
+            let warnings = warnings_of(unreadable_parts);
+            let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
+            writer.end(&warnings, &mut out);
             Ok(out)
         })
         .await
@@ -148,22 +151,26 @@ impl<R: Runtime> Explorer<R> {
         more: &[&str],
     ) -> Result<Response, ApiError> {
         let more: Vec<Box<str>> = more.iter().map(|&text| text.into()).collect();
-        let (replies, memory) = match looked {
-            Some(LookupReplies { replies, memory }) => (replies, Some(memory)),
-            None => (Vec::new(), None),
+        let (replies, memory, unreadable_parts) = match looked {
+            Some(LookupReplies { replies, memory, unreadable_parts }) => {
+                (replies, Some(memory), unreadable_parts)
+            }
+            None => (Vec::new(), None, 0),
         };
         let count: usize = replies.iter().map(answers_in).sum();
         self.written(context, count, move |room| {
             let _memory = memory;
             let mut texts: BTreeSet<Box<str>> = more.into_iter().collect();
             for reply in replies {
-                let ShardReply::Texts(part) = reply else { return Err(shard_gone()) };
+                let ShardReply::Texts(part, _) = reply else { return Err(shard_gone()) };
                 texts.extend(part);
             }
             let mut out = Vec::new();
             let bytes = texts.iter().map(|text| json_bytes(text) + PAIR_BYTES);
             room.reserve_for(&mut out, bytes.sum::<usize>() + PAIR_BYTES * 8)?;
-            write_label_list(texts.iter().map(|text| &**text), &mut out);
+            let warnings = warnings_of(unreadable_parts);
+            let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
+            write_label_list(texts.iter().map(|text| &**text), &warnings, &mut out);
             Ok(out)
         })
         .await
@@ -204,9 +211,30 @@ const FEW_ITEMS: usize = 1000;
 /// How many items a shard has listed.
 pub(super) fn answers_in(reply: &ShardReply) -> usize {
     match reply {
-        ShardReply::Texts(texts) => texts.len(),
-        ShardReply::Series(series) => series.len(),
+        ShardReply::Texts(texts, _) => texts.len(),
+        ShardReply::Series(series, _) => series.len(),
         _ => 0,
+    }
+}
+
+/// The streams that a request is about.
+pub(super) struct Selection {
+    tenants: TenantScope,
+    groups: Arc<[Vec<CompiledMatcher>]>,
+    range: TimeRange,
+}
+
+impl Selection {
+    /// The streams as a shard is asked for them.
+    pub(super) fn asked(&self, account: Account, cancellation: Cancellation) -> StreamSelection {
+        let Selection { tenants, groups, range } = self;
+        StreamSelection {
+            tenants: tenants.clone(),
+            matcher_groups: Arc::clone(groups),
+            range: *range,
+            account,
+            cancellation,
+        }
     }
 }
 
@@ -214,6 +242,6 @@ pub(super) fn selection(
     tenants: TenantScope,
     groups: Vec<Vec<CompiledMatcher>>,
     range: TimeRange,
-) -> StreamSelection {
-    StreamSelection { tenants, matcher_groups: Arc::from(groups), range }
+) -> Selection {
+    Selection { tenants, groups: Arc::from(groups), range }
 }

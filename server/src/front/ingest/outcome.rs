@@ -224,9 +224,10 @@ pub(super) struct RefusedStreams {
 impl RefusedStreams {
     pub(super) fn error(&self) -> ApiError {
         let text = format!(
-            "there is no memory for more streams: {} new streams with {} entries were refused, \
-             and the other entries were stored; no new stream is taken until others have expired \
-             or memory.max_bytes is raised; use fewer labels whose values vary",
+            "there is no memory for more active streams: {} new streams with {} entries were \
+             refused, and the other entries were stored; new streams are taken again when entries \
+             of others have been written to segments, which takes seconds, or when \
+             memory.max_bytes is raised",
             self.ids.len(),
             self.entries
         );

@@ -69,12 +69,7 @@ impl Executed {
 
     /// Warnings beside the answer: a part of the data could not be read.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        match self.scan.unreadable_parts {
-            0 => Vec::new(),
-            count => vec![format!(
-                "{count} parts of the stored entries could not be read; the answer lacks them"
-            )],
-        }
+        warnings_of(self.scan.unreadable_parts)
     }
 
     /// The `stats` object of an answer.
@@ -142,6 +137,16 @@ pub(super) struct Asked {
     cancellation: CancelOnDrop,
     begun: Monotonic,
     wait_time_ns: u64,
+}
+
+/// The warnings of an answer that lacks so many parts of the stored entries.
+pub(crate) fn warnings_of(unreadable_parts: u64) -> Vec<String> {
+    match unreadable_parts {
+        0 => Vec::new(),
+        count => vec![format!(
+            "{count} parts of the stored entries could not be read; the answer lacks them"
+        )],
+    }
 }
 
 /// Tells the shards to stop when it is dropped.

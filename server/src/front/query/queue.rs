@@ -22,9 +22,12 @@ use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Account, FairQueue, Grant, KeyBounds, Monotonic, Permit, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::scan::stop_of;
+use logsvc_shards::types::Cancellation;
 
 use super::Querier;
 use super::errors::{client_gone, stopped};
+use super::execute::CancelOnDrop;
+use super::leaves::LeafError;
 use super::limits::check_enabled;
 use super::request_limits;
 use super::tenants::Tenants;
@@ -113,6 +116,8 @@ pub(crate) struct LookupReplies {
     pub(crate) replies: Vec<ShardReply>,
     /// Memory of the answers, out of the memory for queries.
     pub(crate) memory: Grant,
+    /// Parts of the stored entries that could not be read, so that the answers lack their streams.
+    pub(crate) unreadable_parts: u64,
 }
 
 impl<R: Runtime> Querier<R> {
@@ -230,21 +235,38 @@ impl<R: Runtime> Querier<R> {
     }
 
     /// Asks all shards for answers that take no reading of entries, once the request has a place.
+    /// `request` makes the request of a shard with the memory of the request on the whole, and with
+    /// what ends it.
     ///
     /// # Errors
     /// As for [`Querier::permit`] and [`Querier::bounded`], or there is no memory for the answers.
     pub(crate) async fn lookup(
         &self,
         context: &QueryContext<'_>,
-        request: impl FnMut() -> ShardRequest,
+        request: impl Fn(Account, Cancellation) -> ShardRequest,
     ) -> Result<LookupReplies, ApiError> {
         let work = async {
             let permit = self.permit(&context.tenants, &context.limits, QueueKind::Lookup).await?;
-            let replies = self.core.gather(request).await?;
+            let cancellation = CancelOnDrop(Cancellation::default());
+            let ask = || request(permit.account.clone(), cancellation.0.clone());
+            let replies = self.core.gather(ask).await?;
+            let mut unreadable_parts = 0;
+            for reply in &replies {
+                match reply {
+                    ShardReply::Unlisted(error) => {
+                        return Err(LeafError::Scan(error.clone()).into());
+                    }
+                    ShardReply::Texts(_, parts) | ShardReply::Series(_, parts) => {
+                        unreadable_parts += parts;
+                    }
+                    _ => {}
+                }
+            }
+            self.core.counters().numbers.add(Metric::UnreadableParts, unreadable_parts);
             let mut memory = permit.account.grant();
             let bytes: usize = replies.iter().map(ShardReply::listed_bytes).sum();
             memory.grow(bytes as u64).map_err(|denied| stopped(stop_of(denied)))?;
-            Ok(LookupReplies { replies, memory })
+            Ok(LookupReplies { replies, memory, unreadable_parts })
         };
         self.bounded(context, work).await
     }

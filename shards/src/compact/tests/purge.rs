@@ -3,10 +3,9 @@
 use logsvc_logql::syntax::{self, ast::Expr};
 
 use super::super::find::find;
+use super::super::purge::selected;
 use super::*;
-use crate::deletion::{
-    DeleteFilter, DeleteId, DeletionVersion, PurgeTarget, RemovedTotals, SelectedStream,
-};
+use crate::deletion::{DeleteFilter, DeleteId, DeletionVersion, PurgeTarget, RemovedTotals};
 
 /// A target and its naive form: the streams of a tenant whose entries have all of these.
 struct Target {
@@ -74,23 +73,10 @@ fn naive(content: &Content, targets: &[Target]) -> (Content, Vec<RemovedTotals>)
 }
 
 fn job(segment: &Arc<SealedSegment>, targets: &[Target]) -> PurgeJob {
-    let selected = |stream: StreamDefinition| {
-        let is_its = |target: &Target| target.target.filter.selects(&stream.tenant, &stream.labels);
-        let numbers = (0..targets.len()).filter(|&number| is_its(&targets[number]));
-        let targets: Vec<u16> = numbers.map(|number| number as u16).collect();
-        (!targets.is_empty()).then_some(SelectedStream {
-            id: stream.id,
-            labels: stream.labels,
-            targets,
-        })
-    };
-    let mut selected: Vec<_> = streams().into_iter().filter_map(selected).collect();
-    selected.sort_by_key(|stream| stream.id);
     PurgeJob {
         segment: Arc::clone(segment),
         earlier: Vec::new(),
         targets: targets.iter().map(|target| target.target.clone()).collect(),
-        streams: selected.into(),
         own_entries: segment.live.entries,
         must_leave: false,
         keep: Box::new(KeepAll),
@@ -164,7 +150,8 @@ fn a_search_that_finds_too_many_ends_early_and_says_so() {
         let mut found = Vec::new();
         for bits_max_bytes in [8, 1 << 20] {
             let mut input = Input::open(&bench.folder, Arc::clone(&segment)).await.unwrap();
-            let one = find(&runtime, &mut input, &job, bits_max_bytes).await.unwrap();
+            let streams = selected(&runtime, &mut input, &job).await.unwrap();
+            let one = find(&runtime, &mut input, &job, streams, bits_max_bytes).await.unwrap();
             found.push((one.is_complete, one.entries()));
         }
         let (is_complete, entries) = found[0];

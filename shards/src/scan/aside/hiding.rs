@@ -3,12 +3,10 @@
 //! Guarantees: the engine sees a block as if the hidden entries had never been pushed, because the
 //! others are fed as a copy in its place. The memory of the copy counts for the query.
 
-use std::ops::Range;
-use std::sync::Arc;
-
 use ahash::HashMap;
 use logsvc_logql::engine::{EntryBlock, Needs};
 use logsvc_segment::{LineSearch, RunInfo};
+use std::ops::Range;
 
 use super::columns::{OpenBlock, Unready};
 use super::leaf::Leaf;
@@ -54,7 +52,7 @@ impl Leaf {
     /// blocks.
     pub(in crate::scan) fn needs_with(&mut self, stream: u32, hidden_by: &[u32]) -> Needs {
         let needs = self.needs(stream);
-        match &self.streams[stream as usize].deletions {
+        match self.streams.deletions(stream) {
             Some(deletions) => union(needs, deletions.needs_of(hidden_by)),
             None => needs,
         }
@@ -62,7 +60,7 @@ impl Leaf {
 
     /// Whether the parts of a block may tell that requests hide none of its entries.
     pub(in crate::scan) fn can_test_parts(&mut self, stream: u32, hidden_by: &[u32]) -> bool {
-        let Some(deletions) = &self.streams[stream as usize].deletions else { return false };
+        let Some(deletions) = self.streams.deletions(stream) else { return false };
         let mut requests = deletions.numbered(hidden_by);
         requests.all(|filter| self.hiding_searches.of(filter).is_some())
     }
@@ -75,9 +73,8 @@ impl Leaf {
         stream: u32,
         hidden_by: &[u32],
     ) -> Result<Box<[u32]>, Unready> {
-        let Some(deletions) = &self.streams[stream as usize].deletions else {
-            return Ok(Box::default());
-        };
+        let streams = self.streams.clone();
+        let Some(deletions) = streams.deletions(stream) else { return Ok(Box::default()) };
         let mut left = Vec::new();
         for &number in hidden_by {
             let filter = &deletions.filters[number as usize];
@@ -110,8 +107,8 @@ impl Leaf {
 
     /// Gives the engine the entries of a block that the requests do not hide.
     pub(super) fn feed_shown(&mut self, stream: u32, block: &EntryBlock<'_>, hidden_by: &[u32]) {
-        let streams = Arc::clone(&self.streams);
-        let Some(deletions) = &streams[stream as usize].deletions else { return };
+        let streams = self.streams.clone();
+        let Some(deletions) = streams.deletions(stream) else { return };
         let needs = self.needs(stream);
         if !self.executor.admits(ShownEntries::max_bytes(block, needs)) {
             return;

@@ -23,7 +23,8 @@ use super::metadata::{dictionary_bytes, intern, metadata_bytes};
 use super::search::Searcher;
 use crate::deletion::HiddenEntries;
 use crate::scan::head_blocks::arrival;
-use crate::scan::{HeadBlockRef, ScanError, StreamSnapshots};
+use crate::scan::streams::ScanStreams;
+use crate::scan::{HeadBlockRef, ScanError};
 use crate::types::ScanStats;
 use logsvc_segment::{Decoder, RunInfo};
 
@@ -49,7 +50,7 @@ pub(in crate::scan) struct Leaf {
     pub(super) hiding_searches: HidingSearches,
     /// Why requests for deletion cannot be applied.
     pub(super) failure: Option<ScanError>,
-    pub(super) streams: Arc<StreamSnapshots>,
+    pub(in crate::scan) streams: ScanStreams,
     /// The times of the entries that the plan looks at.
     pub(in crate::scan) bounds_ns: (i64, i64),
 }
@@ -58,7 +59,7 @@ impl Leaf {
     /// A leaf that has seen nothing.
     pub(in crate::scan) fn new(
         plan: &LeafPlan,
-        streams: &Arc<StreamSnapshots>,
+        streams: &ScanStreams,
         mut executor: LeafExecutor,
         hidden: HiddenEntries,
         decoder: Decoder,
@@ -77,9 +78,21 @@ impl Leaf {
             hidden,
             hiding_searches: HidingSearches::default(),
             failure: None,
-            streams: Arc::clone(streams),
+            streams: streams.clone(),
             bounds_ns: plan.entry_bounds_ns(),
         }
+    }
+
+    /// Takes over streams, of which the first are those that it had. Without memory for them the
+    /// leaf is stopped.
+    pub(in crate::scan) fn set_streams(&mut self, streams: ScanStreams) {
+        if !self.streams_are_alike {
+            let more = streams.len().saturating_sub(self.states.len());
+            if self.executor.hold(more * size_of::<Option<StreamState>>()) {
+                self.states.resize_with(streams.len(), || None);
+            }
+        }
+        self.streams = streams;
     }
 
     /// Checks whether the query may go on.
@@ -190,7 +203,7 @@ impl Leaf {
         let slot = &mut self.states[index];
         let state = match slot {
             Some(state) => state,
-            None => slot.insert(self.executor.stream(&self.streams[stream as usize].labels)),
+            None => slot.insert(self.executor.stream(self.streams.labels(stream))),
         };
         (&mut self.executor, state)
     }
@@ -246,8 +259,8 @@ impl Leaf {
     }
 
     fn head_block(&mut self, stream: u32, index: u32, hidden_by: &[u32]) {
-        let streams = Arc::clone(&self.streams);
-        let part: &HeadBlockRef = &streams[stream as usize].blocks[index as usize];
+        let streams = self.streams.clone();
+        let part: &HeadBlockRef = &streams.head_blocks(stream)[index as usize];
         let block = &*part.block;
         let (min_ns, max_ns) = part.time_bounds_ns();
         if !self.executor.wants(min_ns, max_ns) {

@@ -18,7 +18,7 @@ use crate::deletion::FilterWeight;
 use crate::scan::ScanError;
 use crate::scan::aside::{Batch, BlockWork, Column, Item, Leaf, OpenBlock, RunColumns, RunWork};
 use crate::scan::head_blocks::arrival;
-use crate::sealed::{HeldDirectory, SealedSegment};
+use crate::sealed::{Conditions, HeldDirectory, SealedSegment};
 use logsvc_segment::filter::BlockSet;
 
 /// The bytes that are read of any entry of a head: its time, and the end of its line.
@@ -60,10 +60,11 @@ impl<R: Runtime> Scan<'_, R> {
     }
 
     /// The units of a segment.
-    async fn expand(&mut self, leaf: &Leaf, index: u32) -> Result<Vec<Unit>, ScanError> {
+    async fn expand(&mut self, leaf: &mut Leaf, index: u32) -> Result<Vec<Unit>, ScanError> {
         self.pause(leaf).await?;
         let segment = &self.job.segments[index as usize];
         let Some(directory) = self.directory(segment).await else { return Ok(Vec::new()) };
+        self.learn(leaf, index, &directory).await?;
         let mut units = self.units_of(index, &directory).await;
         if units.is_empty() || self.conditions.is_empty() {
             return Ok(units);
@@ -73,7 +74,8 @@ impl<R: Runtime> Scan<'_, R> {
             blocks.insert(block as usize);
         }
         let (env, stats) = (self.env, &mut self.stats);
-        match prune::candidates(env, segment, &directory, &self.conditions, blocks, stats).await {
+        let needles: Conditions = self.conditions.iter().map(|one| one.needles.clone()).collect();
+        match prune::candidates(env, segment, &directory, &needles, blocks, stats).await {
             Ok(left) => {
                 let before = units.len();
                 units.retain(|unit| unit.block().is_none_or(|block| left.contains(block as usize)));
@@ -87,19 +89,19 @@ impl<R: Runtime> Scan<'_, R> {
 
     /// The units of a segment whose directory is given.
     async fn units_of(&mut self, index: u32, directory: &Arc<HeldDirectory>) -> Vec<Unit> {
-        let streams = self.job.streams.len().max(directory.stream_count() as usize);
+        let streams = self.known.streams.len().max(directory.stream_count() as usize);
         if streams <= STREAMS_MAX_ON_CORE {
-            return frontier::units_of(self.job, &mut self.wanted, index, directory);
+            return frontier::units_of(self.job, &mut self.known, index, directory);
         }
         let (job, directory) = (self.job.without_work(), Arc::clone(directory));
-        let mut wanted = std::mem::take(&mut self.wanted);
+        let mut known = std::mem::take(&mut self.known);
         let find = move || {
-            let units = frontier::units_of(&job, &mut wanted, index, &directory);
-            (units, wanted)
+            let units = frontier::units_of(&job, &mut known, index, &directory);
+            (units, known)
         };
         let queue = Some(self.aside.unwrap_or(SideQueue::Queries));
-        let (units, wanted) = self.env.compute(queue, find).await;
-        self.wanted = wanted;
+        let (units, known) = self.env.compute(queue, find).await;
+        self.known = known;
         units
     }
 
@@ -126,7 +128,9 @@ impl<R: Runtime> Scan<'_, R> {
         block: u32,
         batch: &mut Batch,
     ) -> Result<bool, ScanError> {
-        let snapshot = &self.job.streams[stream as usize];
+        // Only streams of the shard's memory have heads.
+        let streams = self.known.streams.clone();
+        let Some(snapshot) = streams.snapshot(stream) else { return Ok(true) };
         let part = &snapshot.blocks[block as usize];
         let (min_ns, max_ns) = part.time_bounds_ns();
         if !leaf.executor.wants(min_ns, max_ns) {
@@ -211,7 +215,7 @@ impl<R: Runtime> Scan<'_, R> {
         }
         let mut is_copied = false;
         let mut runs = Vec::new();
-        let found = frontier::runs_of(self.job, &mut self.wanted, segment, &directory, block);
+        let found = frontier::runs_of(self.job, &mut self.known, segment, &directory, block);
         for (number, stream_run) in found.into_iter().enumerate() {
             if number % RUNS_AT_ONCE == RUNS_AT_ONCE - 1 {
                 self.pause(leaf).await?;
@@ -307,7 +311,8 @@ impl<R: Runtime> Scan<'_, R> {
     /// `None` if there are none.
     async fn without_repeated(&mut self, stream: u32, part: RunSource<'_>) -> Option<RunColumns> {
         let (env, late, stats) = (self.env, &mut self.late, &mut self.stats);
-        match late::without_repeated(env, self.job, late, stream, part, self.aside, stats).await {
+        let (snapshot, aside) = ((self.job, &self.known.streams), self.aside);
+        match late::without_repeated(env, snapshot, late, stream, part, aside, stats).await {
             Ok(kept) => kept,
             Err((segment, error)) => {
                 // Seen twice is better than not at all.

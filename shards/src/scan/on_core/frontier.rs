@@ -12,8 +12,10 @@ use logsvc_logql::engine::Direction;
 use logsvc_proto::StreamId;
 
 use super::ScanJob;
+use super::learn::KnownStreams;
 use crate::scan::StreamSnapshot;
 use crate::scan::aside::StreamRun;
+use crate::scan::streams::{FoundStream, ScanStreams};
 use crate::sealed::{SealedSegment, hasher};
 use crate::types::TimeRange;
 use logsvc_segment::{Directory, RunInfo};
@@ -154,24 +156,31 @@ impl Frontier {
     }
 }
 
-/// Indices of the job's streams by id, made when a segment first asks for them.
+/// Numbers of the scan's streams by id, made when a segment first asks for them.
 #[derive(Debug, Default)]
 pub(super) struct WantedStreams(Option<HashMap<StreamId, u32>>);
 
 impl WantedStreams {
-    fn indices(&mut self, job: &ScanJob) -> &HashMap<StreamId, u32> {
+    pub(super) fn indices(&mut self, streams: &ScanStreams) -> &HashMap<StreamId, u32> {
         self.0.get_or_insert_with(|| {
-            let mut indices = HashMap::with_capacity_and_hasher(job.streams.len(), hasher());
-            indices.extend(job.streams.iter().enumerate().map(|(index, s)| (s.id, index as u32)));
+            let mut indices = HashMap::with_capacity_and_hasher(streams.len(), hasher());
+            indices.extend(streams.ids().zip(0..));
             indices
         })
+    }
+
+    /// Notes streams that are about to be added to the scan's.
+    pub(super) fn add(&mut self, streams: &ScanStreams, found: &[FoundStream]) {
+        if let Some(indices) = &mut self.0 {
+            indices.extend(found.iter().map(|found| found.id).zip(streams.len() as u32..));
+        }
     }
 }
 
 /// The blocks of a segment in which streams of the job have entries of its time.
 pub(super) fn units_of(
     job: &ScanJob,
-    wanted: &mut WantedStreams,
+    known: &mut KnownStreams,
     index: u32,
     directory: &Directory,
 ) -> Vec<Unit> {
@@ -188,7 +197,7 @@ pub(super) fn units_of(
     };
     let segment = &job.segments[index as usize];
     let name = segment.live.name;
-    for row in rows_of(job, wanted, segment, directory) {
+    for row in rows_of(known, segment, directory) {
         for run in directory.runs_of_stream(row) {
             let bounds = (run.min_ns, run.max_ns);
             if !range.overlaps(bounds) || !job.share.has_block(name, run.block) {
@@ -211,20 +220,15 @@ pub(super) fn units_of(
 const SEARCH_STEPS: usize = 8;
 
 /// Streams of the job that the segment holds, by their number in it, rising.
-fn rows_of(
-    job: &ScanJob,
-    wanted: &mut WantedStreams,
-    segment: &SealedSegment,
-    directory: &Directory,
-) -> Vec<u32> {
-    if job.streams.len() * SEARCH_STEPS < directory.stream_count() as usize {
-        let held = job.streams.iter().filter(|stream| segment.has_live(stream.id));
-        let found = held.filter_map(|stream| directory.find_stream(stream.id));
-        let mut found: Vec<u32> = found.collect();
+fn rows_of(known: &mut KnownStreams, segment: &SealedSegment, directory: &Directory) -> Vec<u32> {
+    let KnownStreams { streams, wanted } = known;
+    if streams.len() * SEARCH_STEPS < directory.stream_count() as usize {
+        let held = streams.ids().filter(|id| segment.has_live(*id));
+        let mut found: Vec<u32> = held.filter_map(|id| directory.find_stream(id)).collect();
         found.sort_unstable();
         return found;
     }
-    let wanted = wanted.indices(job);
+    let wanted = wanted.indices(streams);
     let rows = 0..directory.stream_count();
     let is_wanted = |id: StreamId| wanted.contains_key(&id) && segment.has_live(id);
     rows.filter(|&row| is_wanted(directory.stream_id(row))).collect()
@@ -235,11 +239,12 @@ fn rows_of(
 /// directories together take.
 pub(super) fn runs_of(
     job: &ScanJob,
-    wanted: &mut WantedStreams,
+    known: &mut KnownStreams,
     index: u32,
     directory: &Directory,
     block: u32,
 ) -> Vec<StreamRun> {
+    let KnownStreams { streams, wanted } = known;
     let segment = &job.segments[index as usize];
     let (start_ns, end_ns) = job.request.plan.entry_bounds_ns();
     let range = TimeRange { start_ns, end_ns };
@@ -248,19 +253,19 @@ pub(super) fn runs_of(
         range.overlaps((run.min_ns, run.max_ns)).then_some(StreamRun { run, stream, is_late })
     };
     let info = directory.block(block);
-    if job.streams.len() * SEARCH_STEPS < info.runs.len() {
+    if streams.len() * SEARCH_STEPS < info.runs.len() {
         let rows = info.first_stream..info.first_stream + info.runs.len() as u32;
         let mut runs = Vec::new();
-        for (stream, snapshot) in job.streams.iter().enumerate() {
-            let row = directory.find_stream(snapshot.id).filter(|row| rows.contains(row));
-            let row = row.filter(|_| segment.has_live(snapshot.id));
+        for (stream, id) in (0..).zip(streams.ids()) {
+            let row = directory.find_stream(id).filter(|row| rows.contains(row));
+            let row = row.filter(|_| segment.has_live(id));
             let run = row.and_then(|row| directory.run_of_stream_in(row, block));
-            runs.extend(run.and_then(|run| in_range(run, stream as u32)));
+            runs.extend(run.and_then(|run| in_range(run, stream)));
         }
         runs.sort_unstable_by_key(|found| found.run.run);
         return runs;
     }
-    let wanted = wanted.indices(job);
+    let wanted = wanted.indices(streams);
     let found = directory.runs_of_block(block).filter_map(|run| {
         let id = directory.stream_id(run.stream);
         let stream = *wanted.get(&id).filter(|_| segment.has_live(id))?;

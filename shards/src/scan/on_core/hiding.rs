@@ -85,10 +85,11 @@ impl<R: Runtime> Scan<'_, R> {
         directory: &HeldDirectory,
         run: &RunInfo,
     ) -> Hides {
-        let job = self.job;
-        let Some(deletions) = &job.streams[stream as usize].deletions else {
+        let Some(deletions) = self.known.streams.deletions(stream) else {
             return Hides::nothing();
         };
+        // A clone, because the filters of segments are read meanwhile.
+        let deletions = &deletions.clone();
         let bounds_ns = (run.min_ns, run.max_ns);
         if deletions.hides_all(bounds_ns) {
             return Hides::All;

@@ -9,17 +9,28 @@ use logsvc_runtime::Grant;
 use super::frontier::Work;
 use super::share::Share;
 use crate::deletion::FilterWeight;
+use crate::scan::selector::StreamSelector;
+use crate::scan::streams::ScanStreams;
 use crate::scan::{LeafRequest, StreamSnapshots};
 use crate::sealed::SealedSegment;
 use crate::types::ScanStats;
+
+/// The segments of a job that may have streams which the shard did not have in memory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnknownSegments {
+    /// What their streams are selected by; `None` if there are no such segments.
+    selector: Option<Arc<StreamSelector>>,
+    /// By their places in the job.
+    segments: Arc<[bool]>,
+}
 
 /// A part of a query and the snapshot that it reads. May be run on any core.
 #[derive(Debug)]
 pub struct ScanJob {
     /// The request.
     pub request: LeafRequest,
-    /// Streams that match.
-    pub streams: Arc<StreamSnapshots>,
+    /// Streams that match, as far as they are known.
+    pub(crate) streams: ScanStreams,
     /// Segments that overlap the query's time range, in their order.
     pub segments: Arc<[Arc<SealedSegment>]>,
     pub(super) work: Work,
@@ -27,6 +38,7 @@ pub struct ScanJob {
     /// How long the scan has taken that this is a part of.
     pub(super) taken: Duration,
     pub(super) missing_segments: u64,
+    pub(super) unknown: UnknownSegments,
     /// The work of evaluating requests for deletion.
     pub(super) filters: FilterWeight,
 }
@@ -41,26 +53,52 @@ impl ScanJob {
         let work = Work::all(request.plan.direction(), &streams, segments.len());
         ScanJob {
             request,
-            streams: Arc::new(streams),
+            streams: streams.into(),
             segments: segments.into(),
             work,
             share: Share::ALL,
             taken: Duration::ZERO,
             missing_segments: 0,
+            unknown: UnknownSegments::default(),
             filters: FilterWeight::NOTHING,
         }
     }
 
-    /// The same snapshot, for looking things up in it beside the scan.
+    /// How many streams of the shard's memory it reads.
+    pub fn held_streams(&self) -> usize {
+        self.streams.held().len()
+    }
+
+    /// What the streams of a segment are selected by, if the job does not know all of them.
+    pub(super) fn selector_for(&self, segment: u32) -> Option<&Arc<StreamSelector>> {
+        let UnknownSegments { selector, segments } = &self.unknown;
+        selector.as_ref().filter(|_| segments[segment as usize])
+    }
+
+    /// The same job, which has to find the streams of some segments, by their places in the job.
+    #[must_use]
+    pub(crate) fn with_unknown_segments(
+        self,
+        selector: StreamSelector,
+        segments: Arc<[bool]>,
+    ) -> ScanJob {
+        ScanJob {
+            unknown: UnknownSegments { selector: Some(Arc::new(selector)), segments },
+            ..self
+        }
+    }
+
+    /// The same segments, for looking things up in them beside the scan.
     pub(super) fn without_work(&self) -> ScanJob {
         ScanJob {
             request: self.request.clone(),
-            streams: Arc::clone(&self.streams),
+            streams: ScanStreams::default(),
             segments: Arc::clone(&self.segments),
             work: Work::default(),
             share: self.share,
             taken: self.taken,
             missing_segments: 0,
+            unknown: UnknownSegments::default(),
             filters: self.filters,
         }
     }

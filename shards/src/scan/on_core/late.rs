@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use ahash::HashMap;
 use logsvc_logql::engine::{MetadataSets, Needs};
+use logsvc_proto::StreamId;
 use logsvc_runtime::{Runtime, SideQueue};
 
 use super::load::load_run;
@@ -20,6 +21,7 @@ use super::{ScanEnv, ScanJob};
 use crate::scan::HeadBlockRef;
 use crate::scan::aside::{OpenBlock, RunColumns, Unready};
 use crate::scan::error::ReadError;
+use crate::scan::streams::ScanStreams;
 use crate::sealed::{HeldDirectory, hasher};
 use crate::types::ScanStats;
 use logsvc_segment::head::HeadBlock;
@@ -55,14 +57,13 @@ impl LateStreams {
         &mut self,
         env: &ScanEnv<R>,
         job: &ScanJob,
-        stream: u32,
+        (stream, id): (u32, StreamId),
         segment: u32,
     ) -> Result<Rc<[RunInfo]>, SegmentFailure> {
         if let Some(runs) = self.runs.get(&(stream, segment)) {
             return Ok(Rc::clone(runs));
         }
         let directory = directory(env, job, segment).await?;
-        let id = job.streams[stream as usize].id;
         let held = job.segments[segment as usize].has_live(id);
         let row = directory.find_stream(id).filter(|_| held);
         let runs = row.into_iter().flat_map(|row| directory.runs_of_stream(row));
@@ -91,7 +92,7 @@ pub(super) type SegmentFailure = (u32, ReadError);
 /// A segment cannot be read.
 pub(super) async fn without_repeated<R: Runtime>(
     env: &ScanEnv<R>,
-    job: &ScanJob,
+    (job, streams): (&ScanJob, &ScanStreams),
     late: &mut LateStreams,
     stream: u32,
     part: RunSource<'_>,
@@ -108,12 +109,12 @@ pub(super) async fn without_repeated<R: Runtime>(
         if !overlaps((sealed.live.min_ns, sealed.live.max_ns)) {
             continue;
         }
-        let runs = late.runs(env, job, stream, segment).await?;
+        let runs = late.runs(env, job, (stream, streams.id(stream)), segment).await?;
         for run in runs.iter().filter(|run| overlaps((run.min_ns, run.max_ns))) {
             search.compare(RunSource::Run { segment, run }, stats).await?;
         }
     }
-    for head in job.streams[stream as usize].blocks.iter() {
+    for head in streams.head_blocks(stream) {
         if head.generation < generation && overlaps(head.time_bounds_ns()) {
             search.compare(RunSource::Head(head), stats).await?;
         }

@@ -10,6 +10,8 @@ mod frontier;
 mod hiding;
 mod job;
 mod late;
+mod learn;
+mod list;
 mod load;
 mod memory;
 mod prune;
@@ -18,4 +20,6 @@ mod share;
 
 pub use env::{ScanConfig, ScanEnv};
 pub use job::{LeafReply, ScanJob};
+pub use list::{ListJob, list};
+pub(crate) use list::{Listed, Listing};
 pub use run::run;

@@ -8,15 +8,17 @@ use logsvc_runtime::Runtime;
 use super::load::read;
 use super::{ScanEnv, ScanJob};
 use crate::scan::error::ReadError;
-use crate::sealed::{Conditions, SealedSegment, conditions_of};
+use crate::sealed::{Condition, Conditions, SealedSegment, all_conditions_of};
 use crate::types::ScanStats;
 use logsvc_segment::Directory;
 use logsvc_segment::filter::BlockSet;
 
 /// The conditions of a job's plan that hold for all of its streams.
-pub(super) fn conditions(job: &ScanJob) -> Conditions {
-    let has_label = |name: &str| job.streams.iter().any(|stream| stream.labels.get(name).is_some());
-    conditions_of(&job.request.plan, has_label)
+pub(super) fn conditions(job: &ScanJob) -> Vec<Condition> {
+    let has_label = |name: &str| job.streams.all_labels().any(|labels| labels.get(name).is_some());
+    let mut conditions = all_conditions_of(&job.request.plan);
+    conditions.retain(|condition| condition.holds(has_label));
+    conditions
 }
 
 /// The blocks that may fulfil the conditions.

@@ -9,15 +9,16 @@ use logsvc_logql::engine::{Allowance, LeafExecutor};
 use logsvc_runtime::{Monotonic, Runtime, SideQueue};
 
 use super::batch_size::BatchSize;
-use super::frontier::{Frontier, Unit, WantedStreams};
+use super::frontier::{Frontier, Unit};
 use super::hiding::HidingBlocks;
 use super::late::LateStreams;
+use super::learn::KnownStreams;
 use super::prune;
 use super::{LeafReply, ScanEnv, ScanJob};
 use crate::deletion::HiddenEntries;
 use crate::scan::aside::{Batch, Leaf, PartAllowance};
 use crate::scan::{ScanError, StreamSnapshot};
-use crate::sealed::Conditions;
+use crate::sealed::Condition;
 use crate::types::ScanStats;
 use logsvc_segment::Decoder;
 
@@ -50,14 +51,15 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply
     let decoder = env.decoders.take();
     let begin = move || StartedScan::new(job, decoder, directories_bytes);
     let begun = env.compute(begin_aside.then_some(SideQueue::Queries), begin).await?;
-    let StartedScan { job, mut leaf, mut frontier, conditions } = begun;
+    let StartedScan { mut job, mut leaf, mut frontier, conditions } = begun;
+    let streams = std::mem::take(&mut job.streams);
     let core_batch_bytes = match is_short {
         true => job.request.plan.core_batch_bytes().min(filters.core_batch_bytes),
         false => 0,
     };
     let mut scan = Scan {
         env,
-        wanted: WantedStreams::default(),
+        known: KnownStreams { streams, ..KnownStreams::default() },
         late: LateStreams::default(),
         hiding: HidingBlocks::default(),
         conditions,
@@ -71,7 +73,7 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply
         job: &job,
     };
     if job.share.is_whole() {
-        scan.stats.streams = job.streams.len() as u64;
+        scan.stats.streams = scan.known.streams.len() as u64;
         scan.stats.unreadable_parts = job.missing_segments;
     }
     let mut rest = None;
@@ -88,7 +90,8 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply
             let plan = leaf.executor.rest_of_plan();
             let taken = env.runtime.now().since(now);
             if !frontier.is_empty() {
-                rest = Some(Box::new(job.rest(plan, frontier.into_work(), taken)));
+                let streams = scan.known.streams.clone();
+                rest = Some(Box::new(job.rest(plan, streams, frontier.into_work(), taken)));
             }
             break;
         }
@@ -113,7 +116,7 @@ struct StartedScan {
     job: ScanJob,
     leaf: Box<Leaf>,
     frontier: Frontier,
-    conditions: Conditions,
+    conditions: Vec<Condition>,
 }
 
 impl StartedScan {
@@ -132,8 +135,7 @@ impl StartedScan {
         let conditions = prune::conditions(&job);
         let work = std::mem::take(&mut job.work);
         // The streams are there already; without memory for them the leaf is stopped.
-        let snapshot_bytes =
-            job.streams.len() * size_of::<StreamSnapshot>() + work.units.len() * size_of::<Unit>();
+        let snapshot_bytes = size_of_val(job.streams.held()) + work.units.len() * size_of::<Unit>();
         let _is_admitted = executor.hold(snapshot_bytes);
         let frontier = Frontier::new(&job, work, directories_bytes);
         let leaf = Box::new(Leaf::new(&job.request.plan, &job.streams, executor, hidden, decoder));
@@ -145,10 +147,11 @@ impl StartedScan {
 pub(super) struct Scan<'a, R: Runtime> {
     pub(super) env: &'a ScanEnv<R>,
     pub(super) job: &'a ScanJob,
-    pub(super) wanted: WantedStreams,
+    pub(super) known: KnownStreams,
     pub(super) late: LateStreams,
     pub(super) hiding: HidingBlocks,
-    pub(super) conditions: Conditions,
+    /// The conditions that hold for all known streams.
+    pub(super) conditions: Vec<Condition>,
     pub(super) stats: ScanStats,
     /// Which side threads compute the rest, if any.
     pub(super) aside: Option<SideQueue>,

@@ -17,6 +17,7 @@ use super::ScanJob;
 use super::frontier::{UnitKind, Work};
 use crate::manifest::SegmentName;
 use crate::scan::LeafRequest;
+use crate::scan::streams::ScanStreams;
 
 /// Which of so many cores reads a block when scans are divided.
 fn home(segment: SegmentName, block: u32, cores: u32) -> u32 {
@@ -49,15 +50,22 @@ impl Share {
 
 impl ScanJob {
     /// The rest of a job that has taken so long, as a job that goes on with `plan`.
-    pub(super) fn rest(&self, plan: LeafPlan, work: Work, taken: Duration) -> ScanJob {
+    pub(super) fn rest(
+        &self,
+        plan: LeafPlan,
+        streams: ScanStreams,
+        work: Work,
+        taken: Duration,
+    ) -> ScanJob {
         ScanJob {
             request: LeafRequest { plan: Arc::new(plan), ..self.request.clone() },
-            streams: Arc::clone(&self.streams),
+            streams,
             segments: Arc::clone(&self.segments),
             work,
             share: self.share,
             taken: self.taken + taken,
             missing_segments: 0,
+            unknown: self.unknown.clone(),
             filters: self.filters,
         }
     }
@@ -68,12 +76,13 @@ impl ScanJob {
         let mut jobs: Vec<ScanJob> = (0..of)
             .map(|part| ScanJob {
                 request: self.request.clone(),
-                streams: Arc::clone(&self.streams),
+                streams: self.streams.clone(),
                 segments: Arc::clone(&self.segments),
                 work: Work { units: Vec::new(), segments: self.work.segments.clone() },
                 share: Share { part, of },
                 taken: self.taken,
                 missing_segments: 0,
+                unknown: self.unknown.clone(),
                 filters: self.filters,
             })
             .collect();

@@ -13,7 +13,6 @@
 //! jobs pause and go on. Damaged segments, and segments whose jobs fail again and again, are left,
 //! and the answer names them. A stop ends the purge.
 
-mod bounds;
 mod rounds;
 
 use std::collections::BTreeMap;
@@ -21,12 +20,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ahash::{AHashMap, AHashSet};
-use logsvc_proto::{Labels, StreamId, TenantId};
+use logsvc_proto::{Labels, TenantId};
 use logsvc_runtime::mesh::ReplyTo;
 
 use super::Maintenance;
-use crate::compact::{CompactError, MaintenanceOutcome, Purged, bounds_of};
-use crate::deletion::{PurgeTarget, RemovedTotals, SelectedStream};
+use crate::compact::{CompactError, MaintenanceOutcome, Purged};
+use crate::deletion::{PurgeTarget, RemovedTotals};
 use crate::manifest::SegmentName;
 use crate::messages::{PurgeOutcome, ShardReply};
 use crate::sealed::{OpenedSegment, SealedSegment, hasher};
@@ -61,11 +60,6 @@ enum Stage {
 pub(super) struct Purge {
     reply_to: ReplyTo<ShardReply>,
     targets: Arc<[PurgeTarget]>,
-    /// The streams of the shard that a target selects and that have its times, by their ids.
-    streams: Arc<[SelectedStream]>,
-    /// Of these, the ones that have entries of a target since a later round only. Their times in
-    /// segments of earlier rounds are not known.
-    late_streams: AHashSet<StreamId>,
     stage: Stage,
     rounds: u8,
     /// Segments without entries of a target.
@@ -78,8 +72,6 @@ pub(super) struct Purge {
     failed: BTreeMap<SegmentName, String>,
     /// The segment whose job is under way, or has failed.
     examined: Option<SegmentName>,
-    /// The times of the selected streams in the segments above.
-    bounds_ns: AHashMap<StreamId, (i64, i64)>,
     /// Whether entries of a target have come since the heads were frozen.
     has_new: bool,
     outcome: PurgeOutcome,
@@ -91,8 +83,6 @@ impl Purge {
         Purge {
             reply_to,
             targets,
-            streams: Arc::from([]),
-            late_streams: AHashSet::with_hasher(hasher()),
             stage: Stage::GivingBack,
             rounds: 0,
             clean: AHashSet::with_hasher(hasher()),
@@ -100,22 +90,9 @@ impl Purge {
             attempts: AHashMap::with_hasher(hasher()),
             failed: BTreeMap::new(),
             examined: None,
-            bounds_ns: AHashMap::with_hasher(hasher()),
             has_new: false,
             outcome: PurgeOutcome { removed, ..PurgeOutcome::default() },
         }
-    }
-
-    /// Takes over the streams of a round.
-    fn select(&mut self, streams: Arc<[SelectedStream]>) {
-        if self.rounds > 1 {
-            let is_known = |stream: &SelectedStream| {
-                self.streams.binary_search_by_key(&stream.id, |known| known.id).is_ok()
-            };
-            let late = streams.iter().filter(|stream| !is_known(stream));
-            self.late_streams.extend(late.map(|stream| stream.id));
-        }
-        self.streams = streams;
     }
 
     fn overlaps(&self, min_ns: i64, max_ns: i64) -> bool {
@@ -157,22 +134,14 @@ impl Purge {
         }
     }
 
-    fn note_bounds(&mut self, bounds_ns: Vec<(StreamId, (i64, i64))>) {
-        for (stream, (min_ns, max_ns)) in bounds_ns {
-            let known = self.bounds_ns.entry(stream).or_insert((i64::MAX, i64::MIN));
-            *known = (known.0.min(min_ns), known.1.max(max_ns));
-        }
-    }
-
     /// Takes over the outcome for a segment.
     fn note_purged(&mut self, purged: Purged, added: Option<SegmentName>) {
-        let Purged { segment, removed, is_clean, bounds_ns } = purged;
+        let Purged { segment, removed, is_clean } = purged;
         self.examined = None;
         self.failed.remove(&segment);
         if is_clean {
             self.clean.insert(added.unwrap_or(segment));
         }
-        self.note_bounds(bounds_ns);
         for (total, removed) in self.outcome.removed.iter_mut().zip(removed) {
             total.add(removed);
         }
@@ -249,11 +218,7 @@ impl Maintenance {
         if matches!(purge.stage, Stage::GivingBack | Stage::Sealing { .. }) {
             return;
         }
-        for OpenedSegment { segment, directory } in segments {
-            purge.later.insert(segment.live.name);
-            let bounds_ns = bounds_of(directory, &purge.streams, segment);
-            purge.note_bounds(bounds_ns);
-        }
+        purge.later.extend(segments.iter().map(|opened| opened.segment.live.name));
     }
 
     /// Takes over the part of an outcome that concerns a purge.
@@ -275,7 +240,7 @@ impl Maintenance {
             purge.outcome.rewritten_line_bytes += outcome.line_bytes_out;
             purge.note_purged(purged, added);
         } else if let Some(added) = added {
-            purge.note_merged(added, outcome.removed.iter().map(|removed| removed.name));
+            purge.note_merged(added, outcome.removed.iter().copied());
         }
         if let Some(leaving) = outcome.leaving.take() {
             purge.stage = Stage::Done(leaving);

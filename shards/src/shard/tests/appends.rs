@@ -316,22 +316,55 @@ fn a_stream_may_get_its_first_entry_after_younger_streams() {
 /// How many streams fit the bench's memory for streams.
 fn fill_up(bench: &mut Bench) -> u64 {
     let mut known = 0;
-    loop {
+    let mut cost_bytes = 0;
+    while bench.streams.used_bytes() + cost_bytes <= bench.streams.max_bytes() {
+        let before_bytes = bench.streams.used_bytes();
         let stream = app(&format!("stream {known:05}"));
         let outcome = bench.append(push(&[(&stream, &[(1, "x")])])).unwrap();
-        if outcome.accepted == 0 {
-            assert_eq!(outcome.refused_streams, [(stream.id, 1)]);
-            return known;
-        }
-        assert_eq!(outcome.refused_streams, []);
+        assert_eq!((outcome.accepted, outcome.refused_streams.len()), (1, 0));
+        cost_bytes = bench.streams.used_bytes() - before_bytes;
         known += 1;
     }
+    known
+}
+
+#[test]
+fn new_streams_wait_for_the_memory_of_streams_whose_entries_are_sealed() {
+    let mut bench = Bench::new();
+    let known = fill_up(&mut bench);
+    let new = app("stream is new");
+    let mut waits = bench.send(ShardRequest::Append(push(&[(&new, &[(1, "x")])])));
+    assert_eq!(bench.append_reply(&mut waits), None);
+    bench.end_seal(Ok(Vec::new()));
+    bench.run_to_idle();
+    assert_eq!(bench.append_reply(&mut waits).map(accepted), Some(1));
+    assert_eq!(bench.shard.by_id.len() as u64, known, "another one has gone for it");
+    assert!(bench.shard.by_id.contains_key(&new.id));
+    let status = bench.status();
+    assert_eq!((status.seal.maintenance.forgotten_streams, status.refused_streams), (1, 0));
+    // The streams of a push give up no memory for each other.
+    let (first, second) = (app("stream 00001"), app("stream sec."));
+    let sections: &[(&StreamDefinition, &[(i64, &str)])] =
+        &[(&first, &[(2, "y")]), (&second, &[(2, "y")])];
+    assert_eq!(accepted(bench.append(push(sections))), 2);
+    assert!(bench.shard.by_id.contains_key(&first.id));
+}
+
+/// Fills the memory for streams, and lets their entries stay in memory because the disk fails.
+fn fill_up_for_long(bench: &mut Bench) -> u64 {
+    let known = fill_up(bench);
+    let another = app("stream waits");
+    let mut waits = bench.send(ShardRequest::Append(push(&[(&another, &[(1, "x")])])));
+    bench.end_seal(Err("no space".into()));
+    let refused = bench.append_reply(&mut waits).expect("an answer").expect("an outcome");
+    assert_eq!((refused.accepted, refused.refused_streams.len()), (0, 1));
+    known
 }
 
 #[test]
 fn streams_beyond_their_memory_are_refused_one_by_one_and_known_ones_go_on() {
     let mut bench = Bench::new();
-    let known = fill_up(&mut bench);
+    let known = fill_up_for_long(&mut bench);
     let cost_bytes = bench.streams.used_bytes() / known;
     assert!(bench.streams.used_bytes() + cost_bytes > bench.streams.max_bytes());
     let first = app("stream 00000");

@@ -21,7 +21,7 @@ fn filled() -> Bench {
 }
 
 fn texts(reply: ShardReply) -> Vec<String> {
-    let ShardReply::Texts(texts) = reply else { panic!("{reply:?}") };
+    let ShardReply::Texts(texts, _) = reply else { panic!("{reply:?}") };
     texts.iter().map(|text| text.to_string()).collect()
 }
 

@@ -42,14 +42,14 @@ impl<R: Runtime> Explorer<R> {
         check_length(&context.limits, range)?;
         let range = self.querier.visible(&context.limits, range).unwrap_or(NO_TIME);
         let selection = selection(context.tenants.merged(), groups, range);
-        let ask = || ShardRequest::Series(selection.clone());
-        let LookupReplies { replies, memory } = self.querier.lookup(&context, ask).await?;
+        let ask = |account, end| ShardRequest::Series(selection.asked(account, end));
+        let LookupReplies { replies, memory, .. } = self.querier.lookup(&context, ask).await?;
         let count = replies.iter().map(answers_in).sum();
         self.written(&context, count, move |room| {
             let _memory = memory;
             let mut found = Found::default();
             for reply in replies {
-                let ShardReply::Series(series) = reply else { return Err(shard_gone()) };
+                let ShardReply::Series(series, _) = reply else { return Err(shard_gone()) };
                 found.add(&series);
             }
             let mut out = Vec::new();

@@ -1,19 +1,14 @@
 //! The steps of a purge, from the request to the answer.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use logsvc_logql::engine::CompiledMatcher;
 use logsvc_runtime::mesh::ReplyTo;
 
 use super::{Purge, ROUNDS_MAX, Stage};
 use crate::compact::{MaintenanceJob, PurgeJob};
-use crate::deletion::{PurgeTarget, SelectedStream};
-use crate::index::Slot;
 use crate::manifest::SegmentName;
 use crate::messages::{PurgeOutcome, PurgeRequest, ShardReply};
 use crate::retention::ExpiryFilter;
-use crate::scope::TenantScope;
 use crate::shard::{Effect, Shard};
 
 impl Shard {
@@ -54,39 +49,12 @@ impl Shard {
 
     /// Goes on with a purge if its generation is in segments.
     pub(in crate::shard) fn examine_if_sealed(&mut self) {
-        let Some(purge) = &self.maintenance.purge else { return };
-        if !matches!(purge.stage, Stage::Sealing { is_frozen: true }) {
-            return;
-        }
-        let streams = self.selected_by(&purge.targets);
-        if let Some(purge) = &mut self.maintenance.purge {
-            purge.select(streams);
+        let Some(purge) = &mut self.maintenance.purge else { return };
+        if matches!(purge.stage, Stage::Sealing { is_frozen: true }) {
             purge.stage = Stage::Examining;
             purge.later.clear();
             self.maintenance.segments_changed();
         }
-    }
-
-    /// The streams that a target selects and that may have entries of it in segments.
-    fn selected_by(&self, targets: &[PurgeTarget]) -> Arc<[SelectedStream]> {
-        let mut found: BTreeMap<Slot, Vec<u16>> = BTreeMap::new();
-        for (number, target) in targets.iter().enumerate() {
-            let scope = TenantScope::from(target.filter.tenant.clone());
-            let matchers: &[CompiledMatcher] = &target.filter.matchers;
-            for slot in self.select(&scope, matchers) {
-                let bounds_ns = self.streams[slot as usize].sealed_bounds_ns;
-                if bounds_ns.is_some_and(|(min_ns, max_ns)| target.overlaps(min_ns, max_ns)) {
-                    found.entry(slot).or_default().push(number as u16);
-                }
-            }
-        }
-        let stream = |(slot, targets): (Slot, Vec<u16>)| {
-            let stream = &self.streams[slot as usize];
-            SelectedStream { id: stream.id, labels: Arc::clone(&stream.labels), targets }
-        };
-        let mut streams: Vec<SelectedStream> = found.into_iter().map(stream).collect();
-        streams.sort_unstable_by_key(|stream| stream.id);
-        streams.into()
     }
 
     /// The next job of a purge.
@@ -108,7 +76,6 @@ impl Shard {
         let job = PurgeJob {
             earlier: self.overlapping_before(&[index]),
             targets: Arc::clone(&purge.targets),
-            streams: Arc::clone(&purge.streams),
             own_entries: self.maintenance.totals(&segment).entries,
             // Streams that have left it may have had hidden entries, which are still in the file.
             must_leave: self.maintenance.is_shared(&segment) || !segment.left.is_empty(),
@@ -141,7 +108,6 @@ impl Shard {
             return;
         }
         let Some(purge) = self.maintenance.purge.take() else { return };
-        self.narrow_bounds(&purge);
         effects.push(Effect::AllowLogReuse);
         let Purge { reply_to, mut failed, outcome, targets, stage, .. } = *purge;
         let is_missed = |min_ns, max_ns| targets.iter().any(|t| t.overlaps(min_ns, max_ns));

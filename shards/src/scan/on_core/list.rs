@@ -1,0 +1,215 @@
+//! Lists names, values or label sets of streams, where segments have to be asked.
+//!
+//! A shard answers of the streams that have entries of the range in memory at once. What is left is
+//! a [`ListJob`]: streams of the shard's memory whose entries are in segments, which the directories
+//! of segments confirm, and streams that only segments know.
+//!
+//! Guarantees: a stream is listed if a part of it overlaps the range. The core's other tasks get
+//! their turn after each segment and each chunk of labels. What was found counts as memory of the
+//! request. A segment that cannot be read is left out, counted and logged.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ahash::{AHashMap, AHashSet};
+use logsvc_proto::{Labels, StreamId};
+use logsvc_runtime::{Grant, Runtime};
+
+use super::ScanEnv;
+use super::learn::Question;
+use crate::messages::ShardReply;
+use crate::scan::aside::stop_of;
+use crate::scan::selector::StreamSelector;
+use crate::scan::streams::FoundStream;
+use crate::scan::{ReadError, ScanError};
+use crate::sealed::{HeldDirectory, SealedSegment};
+use crate::types::{Cancellation, ScanStats};
+
+/// Streams that are looked up before others get their turn.
+const STREAMS_PER_TURN: usize = 4096;
+
+/// What is listed.
+#[derive(Clone, Debug)]
+pub(crate) enum Listing {
+    /// Names of labels.
+    Names,
+    /// Values of a label.
+    Values(Box<str>),
+    /// Label sets.
+    Series,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct ListJob {
+    pub(crate) listing: Listing,
+    pub(crate) selector: Arc<StreamSelector>,
+    /// Texts, or label sets, of the streams that are known to have entries of the range.
+    pub(crate) listed: Listed,
+    /// The ids of these streams, if a segment is not known.
+    pub(crate) known: AHashSet<StreamId>,
+    /// The selected streams of the shard's memory without such entries there, as they are shown.
+    pub(crate) idle: AHashMap<StreamId, Arc<Labels>>,
+    /// Segments that overlap the range, newest first, and whether all of their streams are in the
+    /// shard's memory.
+    pub(crate) segments: Vec<(Arc<SealedSegment>, bool)>,
+    /// Parts of segments that cannot be read.
+    pub(crate) unreadable_parts: u64,
+    pub(crate) memory: Grant,
+    pub(crate) cancellation: Cancellation,
+}
+
+/// An answer under construction.
+#[derive(Debug)]
+pub(crate) enum Listed {
+    /// Sorted.
+    Texts(BTreeSet<Box<str>>),
+    /// Each once.
+    Series(Vec<Arc<Labels>>),
+}
+
+/// The memory of a listed text besides its bytes.
+const TEXT_OVERHEAD_BYTES: usize = 32;
+
+impl Listed {
+    /// Adds a stream; returns the bytes that it takes.
+    fn add(&mut self, listing: &Listing, labels: &Arc<Labels>) -> usize {
+        let mut bytes = 0;
+        match self {
+            Listed::Series(series) => {
+                series.push(Arc::clone(labels));
+                bytes += size_of::<FoundStream>() + labels.as_bytes().len();
+            }
+            Listed::Texts(texts) => {
+                let mut add = |text: &str| {
+                    if !texts.contains(text) {
+                        bytes += text.len() + TEXT_OVERHEAD_BYTES;
+                        texts.insert(text.into());
+                    }
+                };
+                match listing {
+                    Listing::Values(name) => labels.get(name).into_iter().for_each(&mut add),
+                    _ => labels.iter().for_each(|(name, _)| add(name)),
+                }
+            }
+        }
+        bytes
+    }
+
+    fn into_reply(self, unreadable_parts: u64) -> ShardReply {
+        match self {
+            Listed::Texts(texts) => {
+                ShardReply::Texts(texts.into_iter().collect(), unreadable_parts)
+            }
+            Listed::Series(series) => ShardReply::Series(series, unreadable_parts),
+        }
+    }
+}
+
+/// Does a job.
+pub async fn list<R: Runtime>(env: &ScanEnv<R>, mut job: ListJob) -> ShardReply {
+    match job.run(env).await {
+        Ok(()) => job.listed.into_reply(job.unreadable_parts),
+        Err(error) => ShardReply::Unlisted(error),
+    }
+}
+
+impl ListJob {
+    async fn run<R: Runtime>(&mut self, env: &ScanEnv<R>) -> Result<(), ScanError> {
+        let segments = std::mem::take(&mut self.segments);
+        let mut stats = ScanStats::default();
+        for (segment, is_known) in &segments {
+            if *is_known && self.idle.is_empty() {
+                continue;
+            }
+            self.check()?;
+            let directory = match env.directories.get(segment).await {
+                Ok(directory) => directory,
+                Err(error) => {
+                    self.unreadable_parts += 1;
+                    env.note_damage(segment, None, "directory", &ReadError::from(error));
+                    continue;
+                }
+            };
+            self.confirm(env, segment, &directory).await?;
+            if !is_known {
+                self.find(env, segment, &directory, &mut stats).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), ScanError> {
+        if self.cancellation.is_cancelled() { Err(ScanError::Cancelled) } else { Ok(()) }
+    }
+
+    fn add(&mut self, id: StreamId, labels: &Arc<Labels>) -> Result<(), ScanError> {
+        let bytes = self.listed.add(&self.listing, labels) + size_of::<StreamId>() * 2;
+        self.known.insert(id);
+        self.memory.grow(bytes as u64).map_err(|denied| stop_of(denied).into())
+    }
+
+    /// Lists the idle streams that a segment has in the range.
+    async fn confirm<R: Runtime>(
+        &mut self,
+        env: &ScanEnv<R>,
+        segment: &Arc<SealedSegment>,
+        directory: &Arc<HeldDirectory>,
+    ) -> Result<(), ScanError> {
+        let mut found = Vec::new();
+        let selector = Arc::clone(&self.selector);
+        let has = |row: u32| selector.may_have(segment, directory, row);
+        if self.idle.len() < directory.stream_count() as usize / 8 {
+            for (index, &id) in self.idle.keys().enumerate() {
+                found.extend(directory.find_stream(id).filter(|&row| has(row)).map(|_| id));
+                if index % STREAMS_PER_TURN == STREAMS_PER_TURN - 1 {
+                    env.runtime.yield_now().await;
+                }
+            }
+        } else {
+            for row in 0..directory.stream_count() {
+                let id = directory.stream_id(row);
+                found.extend((self.idle.contains_key(&id) && has(row)).then_some(id));
+                if row as usize % STREAMS_PER_TURN == STREAMS_PER_TURN - 1 {
+                    env.runtime.yield_now().await;
+                }
+            }
+        }
+        for id in found {
+            if let Some(labels) = self.idle.remove(&id) {
+                self.add(id, &labels)?;
+            }
+        }
+        env.runtime.yield_now().await;
+        Ok(())
+    }
+
+    /// Lists the streams that only a segment knows.
+    async fn find<R: Runtime>(
+        &mut self,
+        env: &ScanEnv<R>,
+        segment: &Arc<SealedSegment>,
+        directory: &Arc<HeldDirectory>,
+        stats: &mut ScanStats,
+    ) -> Result<(), ScanError> {
+        let selector = Arc::clone(&self.selector);
+        let question = Question { selector: &selector, segment, directory, plan: None };
+        for chunk in 0..directory.label_chunk_count() {
+            let is_known = |row: u32| self.known.contains(&directory.stream_id(row));
+            match question.in_chunk(env, chunk, is_known, None, stats).await {
+                Ok(found) => {
+                    for stream in found {
+                        self.add(stream.id, &stream.labels)?;
+                    }
+                }
+                Err(error) => {
+                    self.unreadable_parts += 1;
+                    env.note_damage(segment, Some(directory), "stream table", &error);
+                }
+            }
+            env.runtime.yield_now().await;
+            self.check()?;
+        }
+        Ok(())
+    }
+}
