@@ -38,9 +38,9 @@ pub(crate) struct WrittenPages {
     /// All pages.
     pub(crate) stored: Vec<u8>,
     /// Their rows in the root.
-    pub(super) rows: Vec<u8>,
+    pub(crate) rows: Vec<u8>,
     /// How many there are.
-    pub(super) count: u32,
+    pub(crate) count: u32,
 }
 
 impl PageWriter {

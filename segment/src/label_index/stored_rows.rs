@@ -120,7 +120,7 @@ pub(super) fn stored_len(bytes: &[u8]) -> Result<usize, Malformed> {
 
 impl<'p> StoredRows<'p> {
     /// Reads `bytes`, which are those of [`stored_len`]. `rows` are those of the tenant.
-    pub(super) fn parse(bytes: &'p [u8], rows: Range<u32>) -> Result<StoredRows<'p>, Malformed> {
+    pub(crate) fn parse(bytes: &'p [u8], rows: Range<u32>) -> Result<StoredRows<'p>, Malformed> {
         let mut position = 0;
         let ranges_len = varint::read(bytes, &mut position).map_err(|_| Malformed)?;
         if ranges_len == 0 {

@@ -170,8 +170,7 @@ fn a_lookup_reads_few_pages() {
     let pod = streams[3000].labels.get("pod").unwrap();
     let is = |name, value| matcher(name, MatchOp::Equal, value);
     let like = |name, value| matcher(name, MatchOp::Regex, value);
-    let all = index.pages_len_bytes() / 5000;
-    assert!(all > 10, "{all}");
+    assert!(index.pages_len_bytes() > 40_000, "{}", index.pages_len_bytes());
     for (matchers, rows, pages) in [
         (vec![is("pod", pod)], 1, 1..2),
         (vec![is("app", "web"), is("level", "info"), is("pod", pod)], 1, 1..5),
@@ -182,7 +181,7 @@ fn a_lookup_reads_few_pages() {
         (vec![like("pod", &format!("{}[0-9a-f]+", &pod[..12]))], 2, 1..5),
         (vec![like("pod", "other.*")], 0, 0..4),
         (vec![like("pod", ".*")], 6000, 0..1),
-        (vec![like("pod", ".*e.*e.*")], 1000, 12..60),
+        (vec![like("pod", ".*e.*e.*")], 1000, 8..60),
     ] {
         let matchers: Vec<&CompiledMatcher> = matchers.iter().collect();
         let (found, read) = select(&file, &index, "a", &matchers).unwrap();

@@ -80,6 +80,12 @@ impl SegmentWriter {
         }
     }
 
+    /// Builds no label index, for measurements.
+    #[doc(hidden)]
+    pub fn without_label_index(&mut self) {
+        self.labels = None;
+    }
+
     /// Notes that the current stream is *late*: it may repeat entries of earlier segments. In a draft
     /// this has no effect.
     pub fn note_late(&mut self) {
