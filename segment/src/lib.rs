@@ -4,7 +4,7 @@
 //!
 //! All of it is sans I/O. A [`SegmentWriter`] turns entries into bytes. A [`Directory`] and a
 //! [`Decoder`] turn bytes that the caller has read into columns. Block filters ([`filter`])
-//! prove that a block of a segment lacks a text. `docs/format.md` describes the bytes.
+//! prove that a block of a segment lacks a text. A [`LabelIndex`] finds streams by their labels. `docs/format.md` describes the bytes.
 //!
 //! This crate knows nothing of files, of the write-ahead log, of the manifest or of queries:
 //! `logsvc-shards` decides which segments exist, and reads and writes them.

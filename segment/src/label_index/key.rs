@@ -43,7 +43,17 @@ pub(super) fn of_value(before_values: &[u8], value: &str) -> Vec<u8> {
     [before_values, value.as_bytes()].concat()
 }
 
-/// How many bytes two keys have in common at their beginnings.
+/// How many bytes two texts have in common at their beginnings.
 pub(crate) fn common_len(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+    let words = a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0);
+    let mut common = 0;
+    for (a, b) in words {
+        let differing = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+        if differing != 0 {
+            return common + differing.trailing_zeros() as usize / 8;
+        }
+        common += 8;
+    }
+    let rest = a[common..].iter().zip(&b[common..]);
+    common + rest.take_while(|(a, b)| a == b).count()
 }

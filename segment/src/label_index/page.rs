@@ -8,12 +8,12 @@ use logsvc_proto::varint;
 
 use super::key::common_len;
 use super::stored_rows::stored_len;
-use crate::columns::compress::{ColumnPlace, Compressor};
+use crate::columns::compress::{Codec, ColumnPlace, Compressor};
 use crate::error::WriteError;
 use crate::format::{LABEL_PAGE_KEYS_MAX_BYTES, LABEL_PAGE_MAX_BYTES};
 
 /// A page is closed before an entry with which it would have more raw bytes. A lookup of one value
-/// reads one page. Larger pages compress better: those of 16 KiB by about 2 %.
+/// reads one page.
 const PAGE_TARGET_BYTES: usize = 8 << 10;
 
 /// Writes entries to pages.
@@ -114,7 +114,6 @@ impl PageWriter {
 
 /// Whether a page may have so many raw bytes, and this place otherwise.
 pub(super) fn is_place_valid(place: &ColumnPlace) -> bool {
-    use crate::columns::compress::Codec;
     let (stored, raw) = (place.stored_len, place.raw_len);
     raw as usize <= LABEL_PAGE_MAX_BYTES
         && match place.codec {

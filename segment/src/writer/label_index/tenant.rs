@@ -3,13 +3,14 @@
 //! Rows come in the order of their labels, so most pairs of a row are those of the row before. Such a
 //! pair costs a comparison: its run of rows goes on. Only a pair that differs is looked up.
 
-use logsvc_proto::Labels;
 use logsvc_proto::bytes::equal;
+use logsvc_proto::{Labels, varint};
 
+use super::sort::sort_texts;
 use super::texts::Texts;
 use crate::columns::compress::Compressor;
 use crate::error::WriteError;
-use crate::label_index::key::{KIND_NAME, KIND_VALUE, VALUE_FOLLOWS, common_len};
+use crate::label_index::key::{KIND_NAME, KIND_VALUE, VALUE_FOLLOWS};
 use crate::label_index::page::PageWriter;
 use crate::label_index::stored_rows;
 
@@ -20,6 +21,8 @@ pub(super) struct TenantLabels {
     next_row: u32,
     /// The pairs of the last row.
     open: Vec<OpenPair>,
+    /// The labels of the last row, encoded.
+    last: Vec<u8>,
     /// Memory for pairs of the row before.
     before: Vec<OpenPair>,
     /// Runs that have ended, in the order of their ends.
@@ -33,6 +36,9 @@ struct OpenPair {
     value: u32,
     name_since: u32,
     value_since: u32,
+    /// Where the pair stands in the labels of the last row.
+    start: usize,
+    len: usize,
 }
 
 /// Successive rows with a name or with a value.
@@ -45,8 +51,15 @@ struct Run {
 
 impl TenantLabels {
     pub(super) fn new() -> TenantLabels {
-        let (open, before, runs) = (Vec::new(), Vec::new(), Vec::new());
-        TenantLabels { texts: Texts::new(), first_row: 0, next_row: 0, open, before, runs }
+        TenantLabels {
+            texts: Texts::new(),
+            first_row: 0,
+            next_row: 0,
+            open: Vec::new(),
+            last: Vec::new(),
+            before: Vec::new(),
+            runs: Vec::new(),
+        }
     }
 
     /// How many rows the tenant has.
@@ -58,37 +71,48 @@ impl TenantLabels {
     pub(super) fn push(&mut self, labels: &Labels) {
         let row = self.next_row;
         self.next_row += 1;
-        let mut pairs = labels.iter();
+        let bytes = labels.as_bytes();
+        let mut rest = Pairs::of(bytes);
         let mut same = 0;
         for open in &mut self.open {
-            let mut ahead = pairs.clone();
-            let Some((name, value)) = ahead.next() else { break };
-            if !equal(self.texts.get(open.name), name.as_bytes()) {
-                break;
-            }
-            pairs = ahead;
-            same += 1;
-            if !equal(self.texts.get(open.value), value.as_bytes()) {
+            let start = rest.position;
+            let before = &self.last[open.start..open.start + open.len];
+            if bytes.get(start..start + open.len).is_some_and(|pair| equal(pair, before)) {
+                rest.position += open.len;
+            } else {
+                let mut ahead = rest;
+                let Some((name, value)) = ahead.next() else { break };
+                if !equal(self.texts.get(open.name), name) {
+                    break;
+                }
+                rest = ahead;
                 self.runs.push(Run { text: open.value, start: open.value_since, end: row });
-                open.value = self.texts.value(open.name, value.as_bytes());
+                open.value = self.texts.value(open.name, value);
                 open.value_since = row;
+                open.len = rest.position - start;
             }
+            open.start = start;
+            same += 1;
         }
-        if same < self.open.len() || pairs.len() > 0 {
-            self.merge(same, pairs);
+        if same < self.open.len() || rest.position < bytes.len() {
+            self.merge(same, rest);
         }
+        self.last.clear();
+        self.last.extend_from_slice(bytes);
     }
 
     /// Replaces the open pairs from `from` on by others.
-    fn merge<'l>(&mut self, from: usize, pairs: impl Iterator<Item = (&'l str, &'l str)>) {
+    fn merge(&mut self, from: usize, mut pairs: Pairs<'_>) {
         let row = self.next_row - 1;
         let mut before = std::mem::take(&mut self.before);
         before.clear();
         before.extend_from_slice(&self.open[from..]);
         self.open.truncate(from);
         let mut old = before.iter().copied().peekable();
-        for (name, value) in pairs {
-            let (name, value) = (name.as_bytes(), value.as_bytes());
+        loop {
+            let start = pairs.position;
+            let Some((name, value)) = pairs.next() else { break };
+            let len = pairs.position - start;
             while let Some(gone) = old.next_if(|pair| self.texts.get(pair.name) < name) {
                 self.close(gone, row);
             }
@@ -100,12 +124,12 @@ impl TenantLabels {
                         pair.value = self.texts.value(pair.name, value);
                         pair.value_since = row;
                     }
-                    pair
+                    OpenPair { start, len, ..pair }
                 }
                 None => {
                     let name = self.texts.name(name);
                     let value = self.texts.value(name, value);
-                    OpenPair { name, value, name_since: row, value_since: row }
+                    OpenPair { start, len, name, value, name_since: row, value_since: row }
                 }
             };
             self.open.push(pair);
@@ -131,16 +155,13 @@ impl TenantLabels {
             self.close(pair, self.next_row);
         }
         let (ends, runs) = self.runs_by_text();
-        let names = self.sorted_names();
-        let values = self.sorted_values(&names);
+        let sorted = self.sorted();
         let mut key = tenant.to_be_bytes().to_vec();
         let kind_at = key.len();
         let (mut rows, mut scratch) = (Vec::new(), Vec::new());
-        let names = names.iter().map(|&name| (None, name));
-        let values = values.iter().map(|value| (self.texts.name_of(value.text), value.text));
-        for (name, text) in names.chain(values) {
+        for text in sorted {
             key.truncate(kind_at);
-            match name {
+            match self.texts.name_of(text) {
                 None => key.push(KIND_NAME),
                 Some(name) => {
                     key.push(KIND_VALUE);
@@ -186,45 +207,37 @@ impl TenantLabels {
         (ends, runs)
     }
 
-    fn sorted_names(&self) -> Vec<u32> {
-        let mut names: Vec<u32> =
-            (0..self.texts.count()).filter(|&text| self.texts.name_of(text).is_none()).collect();
-        names.sort_unstable_by_key(|&name| self.texts.get(name));
-        names
-    }
-
-    /// All values in the order of their keys. Most comparisons decide by some bytes behind what all
-    /// values of a name have in common.
-    fn sorted_values(&self, names: &[u32]) -> Vec<SortedValue> {
+    /// Names, then the values of each name, in the order of their keys.
+    fn sorted(&self) -> Vec<u32> {
         let count = self.texts.count();
-        let mut ranks = vec![0; count as usize];
-        names.iter().zip(0..).for_each(|(&name, rank)| ranks[name as usize] = rank);
-        // For each name by rank its first value, and what others have in common with it.
-        let mut common: Vec<Option<(u32, usize)>> = vec![None; names.len()];
-        let values = || (0..count).filter_map(|text| Some((text, self.texts.name_of(text)?)));
-        for (text, name) in values() {
-            match &mut common[ranks[name as usize] as usize] {
-                Some((first, len)) => {
-                    let first = &self.texts.get(*first)[..*len];
-                    *len = common_len(first, self.texts.get(text));
-                }
-                first => *first = Some((text, self.texts.get(text).len())),
+        let text = |number| self.texts.get(number);
+        let is_name = |number: &u32| self.texts.name_of(*number).is_none();
+        let mut sorted: Vec<u32> = (0..count).filter(is_name).collect();
+        sort_texts(&mut sorted, text);
+        // The place of each name's next value, by the name's number: at first, how many it has.
+        let mut places = vec![0usize; count as usize];
+        (0..count).filter_map(|number| self.texts.name_of(number)).for_each(|name| {
+            places[name as usize] += 1;
+        });
+        let names = sorted.clone();
+        let mut next = names.len();
+        for &name in &names {
+            let place = &mut places[name as usize];
+            next += std::mem::replace(place, next);
+        }
+        sorted.resize(count as usize, 0);
+        for number in 0..count {
+            if let Some(name) = self.texts.name_of(number) {
+                sorted[places[name as usize]] = number;
+                places[name as usize] += 1;
             }
         }
-        let mut sorted: Vec<SortedValue> = Vec::with_capacity(count as usize - names.len());
-        for (text, name) in values() {
-            let rank = ranks[name as usize];
-            let len = common[rank as usize].map_or(0, |(_, len)| len);
-            let rest = &self.texts.get(text)[len..];
-            let mut bytes = [0; 8];
-            let some = rest.len().min(bytes.len());
-            bytes[..some].copy_from_slice(&rest[..some]);
-            sorted.push(SortedValue { rank, bytes: u64::from_be_bytes(bytes), text });
+        let mut start = names.len();
+        for &name in &names {
+            let end = places[name as usize];
+            sort_texts(&mut sorted[start..end], text);
+            start = end;
         }
-        sorted.sort_unstable_by(|a, b| {
-            let by_bytes = (a.rank, a.bytes).cmp(&(b.rank, b.bytes));
-            by_bytes.then_with(|| self.texts.get(a.text).cmp(self.texts.get(b.text)))
-        });
         sorted
     }
 
@@ -234,10 +247,29 @@ impl TenantLabels {
     }
 }
 
-/// A value in the order of keys.
-struct SortedValue {
-    /// The place of its name among all names.
-    rank: u32,
-    bytes: u64,
-    text: u32,
+/// The pairs of a label set in its encoded form, see `logsvc_proto::labels::encoding`.
+#[derive(Clone, Copy)]
+struct Pairs<'l> {
+    bytes: &'l [u8],
+    position: usize,
+}
+
+impl<'l> Pairs<'l> {
+    fn of(bytes: &'l [u8]) -> Pairs<'l> {
+        let mut pairs = Pairs { bytes, position: 0 };
+        let count = varint::read(bytes, &mut pairs.position);
+        debug_assert!(count.is_ok(), "a label set is well-formed");
+        pairs
+    }
+
+    fn text(&mut self) -> Option<&'l [u8]> {
+        let len = varint::read(self.bytes, &mut self.position).ok()? as usize;
+        let text = self.bytes.get(self.position..self.position + len)?;
+        self.position += len;
+        Some(text)
+    }
+
+    fn next(&mut self) -> Option<(&'l [u8], &'l [u8])> {
+        Some((self.text()?, self.text()?))
+    }
 }

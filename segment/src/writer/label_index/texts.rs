@@ -8,14 +8,23 @@ use logsvc_proto::bytes::equal;
 
 /// Stands for the name of a name.
 const OF_NAME: u32 = u32::MAX;
-const VACANT: u32 = u32::MAX;
 const SLOTS_MIN: usize = 64;
+
+/// The hash of a text, so that other texts are not looked at, and its number.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    hash: u32,
+    /// `u32::MAX`: the slot is vacant.
+    number: u32,
+}
+
+const VACANT: Slot = Slot { hash: 0, number: u32::MAX };
 
 #[derive(Debug)]
 pub(super) struct Texts {
     state: RandomState,
-    /// Open addressing: numbers by hashes. Its length is a power of two.
-    slots: Vec<u32>,
+    /// Open addressing by hashes. Its length is a power of two.
+    slots: Vec<Slot>,
     texts: Vec<Text>,
     bytes: Vec<u8>,
 }
@@ -24,7 +33,6 @@ pub(super) struct Texts {
 struct Text {
     start: usize,
     len: u32,
-    hash: u32,
     /// The number of its name if it is a value.
     name: u32,
 }
@@ -68,38 +76,36 @@ impl Texts {
         let hash = self.state.hash_one((name, bytes)) as u32;
         let mask = self.slots.len() - 1;
         let mut place = hash as usize & mask;
-        loop {
-            let number = self.slots[place];
-            if number == VACANT {
-                break;
-            }
-            let text = &self.texts[number as usize];
-            if (text.hash, text.name) == (hash, name) && equal(self.get(number), bytes) {
-                return number;
+        while self.slots[place].number != VACANT.number {
+            let slot = self.slots[place];
+            if slot.hash == hash
+                && self.texts[slot.number as usize].name == name
+                && equal(self.get(slot.number), bytes)
+            {
+                return slot.number;
             }
             place = (place + 1) & mask;
         }
         let number = self.count();
-        self.slots[place] = number;
+        self.slots[place] = Slot { hash, number };
         let (start, len) = (self.bytes.len(), bytes.len() as u32);
-        self.texts.push(Text { start, len, hash, name });
+        self.texts.push(Text { start, len, name });
         self.bytes.extend_from_slice(bytes);
-        if self.texts.len() * 2 > self.slots.len() {
+        if self.texts.len() * 4 > self.slots.len() * 3 {
             self.grow();
         }
         number
     }
 
     fn grow(&mut self) {
-        let len = self.slots.len() * 4;
-        self.slots.clear();
-        self.slots.resize(len, VACANT);
-        for (text, number) in self.texts.iter().zip(0..) {
-            let mut place = text.hash as usize & (len - 1);
-            while self.slots[place] != VACANT {
+        let len = self.slots.len() * 2;
+        let before = std::mem::replace(&mut self.slots, vec![VACANT; len]);
+        for slot in before.into_iter().filter(|slot| slot.number != VACANT.number) {
+            let mut place = slot.hash as usize & (len - 1);
+            while self.slots[place].number != VACANT.number {
                 place = (place + 1) & (len - 1);
             }
-            self.slots[place] = number;
+            self.slots[place] = slot;
         }
     }
 
@@ -116,7 +122,7 @@ impl Texts {
 
     /// Bytes that the texts occupy.
     pub(super) fn held_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<u32>()
+        self.slots.capacity() * size_of::<Slot>()
             + self.texts.capacity() * size_of::<Text>()
             + self.bytes.capacity()
     }
