@@ -13,6 +13,7 @@ use crate::label_index::page::{PageEntries, WrittenPages};
 use crate::label_index::root::{self, TenantRows};
 use crate::label_index::stored_rows::StoredRows;
 use crate::reader::Decoder;
+use crate::row_set::RowSet;
 
 /// Reads the bytes as a page, as the root of a label index, and as pages that a good root names. Runs
 /// lookups over what opens.
@@ -28,7 +29,7 @@ pub fn label_index(data: &[u8]) {
         lookups(&file[data.len() - pages_len..], pages_len, rows);
     }
     let tenants = [("a", rows / 2 + 1), ("b", 3)];
-    let late = data.len().is_multiple_of(2).then(|| [1..2].into_iter().collect());
+    let late = data.len().is_multiple_of(2).then(|| RowSet::from(1..2));
     let pages = pages(data);
     let tenants = tenants.map(|(name, rows)| TenantRows { name: name.to_owned(), rows });
     let root = root::encode(late.as_ref(), &tenants, &pages);

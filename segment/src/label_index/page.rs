@@ -123,6 +123,9 @@ pub(super) fn is_place_valid(place: &ColumnPlace) -> bool {
         }
 }
 
+/// The key of an entry, and its rows as they are stored.
+type StoredEntry<'k, 'p> = (&'k [u8], &'p [u8]);
+
 /// Reads the entries of a page.
 #[derive(Debug)]
 pub(crate) struct PageEntries<'p> {
@@ -139,7 +142,7 @@ impl<'p> PageEntries<'p> {
     }
 
     /// Key and stored rows of the next entry.
-    pub(crate) fn next(&mut self) -> Result<Option<(&[u8], &'p [u8])>, &'static str> {
+    pub(crate) fn next(&mut self) -> Result<Option<StoredEntry<'_, 'p>>, &'static str> {
         const SHORT: &str = "a page is cut short";
         let raw = self.raw;
         if self.position == raw.len() {

@@ -210,12 +210,12 @@ mod tests {
 
     #[test]
     fn neighbours_take_two_bytes_and_a_row_of_its_own_as_well() {
-        let stored = |ranges: Vec<Range<u32>>| {
+        let stored = |ranges: RowSet| {
             let mut bytes = Vec::new();
-            write(ranges.into_iter(), 100, &mut Vec::new(), &mut bytes);
+            write(ranges.ranges().iter().cloned(), 100, &mut Vec::new(), &mut bytes);
             bytes
         };
-        assert_eq!(stored(vec![107..108]), [0, 7]);
-        assert_eq!(stored(vec![107..110, 111..112]), [4, 7, 2, 0, 0]);
+        assert_eq!(stored(RowSet::from(107..108)), [0, 7]);
+        assert_eq!(stored([107..110, 111..112].into_iter().collect()), [4, 7, 2, 0, 0]);
     }
 }

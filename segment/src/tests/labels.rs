@@ -77,8 +77,8 @@ fn random_matcher(rng: &mut Rng, streams: &[Stream]) -> CompiledMatcher {
     let op = *rng.pick(&[MatchOp::Equal, MatchOp::NotEqual, MatchOp::Regex, MatchOp::NotRegex]);
     let name = if rng.one_in(30) { "missing" } else { *rng.pick(&NAMES) };
     match op {
-        MatchOp::Regex | MatchOp::NotRegex => matcher(name, op, *rng.pick(&patterns)),
-        _ if rng.one_in(8) => matcher(name, op, *rng.pick(&["", "missing", "~", "\0"])),
+        MatchOp::Regex | MatchOp::NotRegex => matcher(name, op, patterns[rng.below(20) as usize]),
+        _ if rng.one_in(8) => matcher(name, op, ["", "missing", "~", "\0"][rng.below(4) as usize]),
         _ => matcher(name, op, rng.pick(streams).labels.get(name).unwrap_or_default()),
     }
 }
