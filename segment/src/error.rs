@@ -55,6 +55,8 @@ pub enum Part {
     Directory,
     /// The labels of the streams.
     StreamTable,
+    /// The root or a page of the label index.
+    LabelIndex,
     /// The filters.
     Filters,
     /// A column of a block.
@@ -73,6 +75,7 @@ impl std::fmt::Display for Part {
             Part::Footer => f.write_str("footer"),
             Part::Directory => f.write_str("directory"),
             Part::StreamTable => f.write_str("stream table"),
+            Part::LabelIndex => f.write_str("label index"),
             Part::Filters => f.write_str("filters"),
             Part::Column { block, kind } => write!(f, "{} of block {block}", kind.name()),
         }

@@ -4,6 +4,10 @@
 //! write these: a [`Decoder`](crate::Decoder) checks each column by its checksum and by the
 //! directory, so arbitrary bytes would not reach the code below it.
 
+mod labels;
+
+pub use labels::label_index;
+
 use logsvc_logql::engine::ListedNames;
 
 use crate::columns::lengths::RunLines;

@@ -4,7 +4,7 @@
 //!
 //! All of it is sans I/O. A [`SegmentWriter`] turns entries into bytes. A [`Directory`] and a
 //! [`Decoder`] turn bytes that the caller has read into columns. Block filters ([`filter`])
-//! prove that a block of a segment lacks a text. `docs/format.md` describes the bytes.
+//! prove that a block of a segment lacks a text. A [`LabelIndex`] finds streams by their labels. `docs/format.md` describes the bytes.
 //!
 //! This crate knows nothing of files, of the write-ahead log, of the manifest or of queries:
 //! `logsvc-shards` decides which segments exist, and reads and writes them.
@@ -79,7 +79,9 @@ mod format;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod head;
+mod label_index;
 mod reader;
+mod row_set;
 #[cfg(test)]
 mod tests;
 pub mod version;
@@ -94,9 +96,11 @@ pub use directory::{BlockInfo, Directory, LabelChunk, RunInfo};
 pub use error::{Part, SegmentError, WriteError};
 pub use format::{
     BLOCK_MAX_ENTRIES, BLOCK_MAX_LINE_BYTES, BLOCK_MAX_METADATA_BYTES, FOOTER_LEN, Footer,
-    HEADER_LEN, MergedPlace, SegmentIdentity, Totals,
+    HEADER_LEN, LabelIndexPlace, MergedPlace, SegmentIdentity, Totals,
 };
+pub use label_index::{LabelIndex, Listing, STEP_MAX_BYTES, Select, StoredRows};
 pub use reader::{ChunkLabels, Decoder};
+pub use row_set::RowSet;
 pub use writer::{
     Appended, BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES,
     EncodedBlock, Entries, EntriesMetadata, Finished, OWN_BLOCK_LINE_BYTES, PairsColumn,

@@ -12,7 +12,7 @@ use logsvc_logql::engine::ListedNames;
 use logsvc_proto::{Labels, StreamId, TenantId, varint};
 
 use crate::column_kind::ColumnKind;
-use crate::columns::compress::Decompressor;
+use crate::columns::compress::{ColumnPlace, Decompressor};
 use crate::columns::metadata::{self, BlockMetadata, StoredMetadata};
 use crate::columns::packed::Malformed;
 use crate::columns::templates::LineParts;
@@ -236,6 +236,16 @@ impl Decoder {
         let fail = |what| SegmentError::new(Part::StreamTable, what);
         let raw = self.decompressor.load(&chunk.place, stored).map_err(fail)?.into_owned();
         Ok(ChunkLabels { raw, position: 0, streams: chunk.streams, tenant: None })
+    }
+
+    /// The raw bytes of a page of a label index.
+    pub(crate) fn label_page(
+        &mut self,
+        place: &ColumnPlace,
+        stored: &[u8],
+    ) -> Result<Vec<u8>, SegmentError> {
+        let raw = self.decompressor.load(place, stored);
+        raw.map(Cow::into_owned).map_err(|what| SegmentError::new(Part::LabelIndex, what))
     }
 
     /// The raw bytes of a column.

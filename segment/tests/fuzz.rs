@@ -46,3 +46,40 @@ fn decoders_keep_their_word_on_damaged_directories_and_random_columns() {
     }
     assert!(accepted > 100 || !many, "only {accepted} directories told anything");
 }
+
+#[test]
+fn random_label_indexes_stay_within_their_rows() {
+    // What keys, lengths and ranges are made of.
+    let pieces: [&[u8]; 12] = [
+        b"\0",
+        b"\x01",
+        b"\0\0\0\0",
+        b"\0\0\0\x01",
+        b"a",
+        b"a\0",
+        b"b",
+        b"bc",
+        b"\x02",
+        b"\x06",
+        b"\x08",
+        b"\xff",
+    ];
+    for seed in seeds(20_000) {
+        let _guard = SeedGuard(seed);
+        let mut rng = Rng::new(seed);
+        let mut data = Vec::new();
+        if rng.one_in(2) {
+            // A page with one entry, and what may follow.
+            let key: Vec<u8> =
+                (0..rng.between(1, 5)).flat_map(|_| *rng.pick(&pieces)).copied().collect();
+            data.extend_from_slice(&[0, key.len() as u8]);
+            data.extend_from_slice(&key);
+            data.extend_from_slice(&[0, rng.below(4) as u8]);
+        }
+        for _ in 0..rng.below(20) {
+            data.extend_from_slice(pieces[rng.below(12) as usize]);
+        }
+        rng.damage(&mut data);
+        fuzz::label_index(&data);
+    }
+}

@@ -1,16 +1,17 @@
 //! Batches, block filters and segments out of arbitrary bytes.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_segment::batch::{BatchBuilder, MetadataPairs, checked_sections, sections};
 use logsvc_segment::filter::{BlockFilterBuilder, BlockSet, FilterIndex, Needle, RegionWriter};
 use logsvc_segment::fuzz::columns;
-pub use logsvc_segment::fuzz::lines_as_templates;
+pub use logsvc_segment::fuzz::{label_index, lines_as_templates};
 use logsvc_segment::head::{BlockPool, StreamHead};
 use logsvc_segment::{
-    ColumnKind, Decoder, Directory, Entries, EntriesMetadata, FOOTER_LEN, Footer, PairsColumn,
-    SegmentError, SegmentIdentity, SegmentWriter,
+    ColumnKind, Decoder, Directory, Entries, EntriesMetadata, FOOTER_LEN, Footer, LabelIndex,
+    Listing, PairsColumn, SegmentError, SegmentIdentity, SegmentWriter,
 };
 use logsvc_testkit::Rng;
 
@@ -162,13 +163,38 @@ pub fn segment(data: &[u8]) {
 /// # Panics
 /// If decoded parts do not fit each other.
 pub fn decode_all(file: &[u8]) -> Result<u64, SegmentError> {
-    let identity = SegmentIdentity::decode_header(file)?;
     let footer = Footer::parse(&file[file.len().saturating_sub(FOOTER_LEN)..], file.len() as u64)?;
-    assert!(footer.identity == identity, "a header was exchanged");
+    footer.check_header(file)?;
     let read = |range: std::ops::Range<u64>| &file[range.start as usize..range.end as usize];
     let directory = Directory::open(footer, read(footer.directory_range()).to_vec())?;
     footer.check_filters(read(footer.filters_range()))?;
+    if let Some(root) = footer.label_index_root_range() {
+        list_labels(&LabelIndex::open(&footer, read(root).to_vec())?, file)?;
+    }
     decode_columns(&directory, file)
+}
+
+/// Lists all names and values of all tenants.
+fn list_labels(index: &LabelIndex, file: &[u8]) -> Result<(), SegmentError> {
+    let mut decoder = Decoder::new();
+    let mut list = |mut listing: Listing<'_>, rows: &Range<u32>| {
+        let mut texts: Vec<String> = Vec::new();
+        while let Some(reads) = listing.next_reads() {
+            let piece = |range: &Range<u64>| &file[range.start as usize..range.end as usize];
+            let pieces: Vec<&[u8]> = reads.iter().map(piece).collect();
+            listing.supply(&mut decoder, &pieces, |text, found| {
+                assert!(found.ranges().all(|range| rows.contains(&(range.end - 1))));
+                texts.push(text.to_owned());
+            })?;
+        }
+        Ok::<_, SegmentError>(texts)
+    };
+    for (tenant, rows) in index.tenants() {
+        for name in list(index.names(tenant), &rows)? {
+            assert!(!list(index.values(tenant, &name), &rows)?.is_empty());
+        }
+    }
+    Ok(())
 }
 
 /// Decodes every chunk of labels and every column of every block.

@@ -121,7 +121,7 @@ impl Directory {
     }
 
     /// The offset of a part of the file by the footer and the directory; 0 if the segment has no
-    /// such block.
+    /// such block, or no label index.
     pub fn offset_of(&self, part: Part) -> u64 {
         let footer = self.footer();
         match part {
@@ -132,6 +132,7 @@ impl Directory {
             Part::Column { .. } => 0,
             Part::Filters => footer.filters_offset,
             Part::StreamTable => footer.stream_table_offset,
+            Part::LabelIndex => footer.label_index.map_or(0, |place| place.offset),
             Part::Directory => footer.directory_offset,
             Part::Footer => footer.file_len.saturating_sub(FOOTER_LEN as u64),
         }

@@ -60,6 +60,7 @@ impl Source {
                 tenant: &stream.tenant,
                 labels: &stream.labels,
                 id: stream.id,
+                is_late: false,
             })
             .collect();
         writer.append_encoded_block(&mut Decoder::new(), &encoded, filter, &keys)

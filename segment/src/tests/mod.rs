@@ -2,6 +2,8 @@
 
 mod copy;
 mod damage;
+mod label_damage;
+mod labels;
 mod model;
 mod refusals;
 mod round_trip;

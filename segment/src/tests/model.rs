@@ -1,5 +1,7 @@
 //! A naive model of streams and entries, to compare segments with.
 
+use std::collections::BTreeMap;
+
 use logsvc_logql::engine::MetadataSets;
 use logsvc_proto::{Labels, StreamId, TenantId, varint};
 
@@ -236,6 +238,8 @@ pub(super) fn write_and_leave(
     assert_eq!(written, finished.footer.totals.entries);
     assert_eq!(finished.footer.file_len, file.len() as u64);
     assert!(Directory::open(finished.footer, finished.directory).is_ok());
+    let root = finished.footer.label_index_root_range();
+    assert_eq!(root.map(|range| part(&file, range)), finished.label_index_root.as_deref());
     (file, finished.buffers)
 }
 
@@ -244,9 +248,57 @@ pub(super) fn part(file: &[u8], range: std::ops::Range<u64>) -> &[u8] {
 }
 
 pub(super) fn open(file: &[u8]) -> Result<Directory, SegmentError> {
-    SegmentIdentity::decode_header(file)?;
     let footer = Footer::parse(&file[file.len().saturating_sub(FOOTER_LEN)..], file.len() as u64)?;
+    footer.check_header(file)?;
     Directory::open(footer, part(file, footer.directory_range()).to_vec())
+}
+
+/// The label index of a segment; `None` if it has none.
+pub(super) fn open_labels(file: &[u8]) -> Result<Option<LabelIndex>, SegmentError> {
+    let footer = Footer::parse(&file[file.len().saturating_sub(FOOTER_LEN)..], file.len() as u64)?;
+    let root = footer.label_index_root_range().map(|range| part(file, range).to_vec());
+    root.map(|root| LabelIndex::open(&footer, root)).transpose()
+}
+
+/// All texts of a list with their rows.
+pub(super) fn list(
+    file: &[u8],
+    mut listing: Listing<'_>,
+) -> Result<Vec<(String, RowSet)>, SegmentError> {
+    let mut decoder = Decoder::new();
+    let mut texts = Vec::new();
+    while let Some(reads) = listing.next_reads() {
+        let pieces: Vec<&[u8]> = reads.iter().map(|range| part(file, range.clone())).collect();
+        let each = |text: &str, rows: StoredRows<'_>| texts.push((text.to_owned(), rows.to_set()));
+        listing.supply(&mut decoder, &pieces, each)?;
+    }
+    Ok(texts)
+}
+
+/// Compares the label index with the streams.
+fn check_labels(file: &[u8], streams: &[Stream]) -> Result<(), SegmentError> {
+    let Some(index) = open_labels(file)? else { return Ok(()) };
+    let mut names: BTreeMap<(&str, &str), RowSet> = BTreeMap::new();
+    let mut values: BTreeMap<(&str, &str, &str), RowSet> = BTreeMap::new();
+    for (stream, row) in streams.iter().zip(0..) {
+        let tenant = stream.tenant.as_str();
+        assert!(index.tenant_rows(tenant).is_some_and(|rows| rows.contains(&row)));
+        for (name, value) in stream.labels.iter() {
+            names.entry((tenant, name)).or_default().push(row..row + 1);
+            values.entry((tenant, name, value)).or_default().push(row..row + 1);
+        }
+    }
+    let (mut names, mut values) = (names.into_iter(), values.into_iter());
+    for (tenant, _) in index.tenants() {
+        for (name, rows) in list(file, index.names(tenant))? {
+            assert_eq!(names.next(), Some(((tenant, &*name), rows)));
+            for (value, rows) in list(file, index.values(tenant, &name))? {
+                assert_eq!(values.next(), Some(((tenant, &*name, &*value), rows)));
+            }
+        }
+    }
+    assert!(names.next().is_none() && values.next().is_none());
+    Ok(())
 }
 
 /// Reads all parts, also those that no query reads.
@@ -285,5 +337,6 @@ pub(super) fn read(file: &[u8]) -> Result<Vec<Stream>, SegmentError> {
             }
         }
     }
+    check_labels(file, &streams)?;
     Ok(streams)
 }

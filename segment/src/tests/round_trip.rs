@@ -356,6 +356,7 @@ fn no_byte_of_a_segment_is_unclaimed() {
         .flat_map(|block| ColumnKind::ALL.map(|kind| directory.block(block).column(kind).range()))
         .chain((0..directory.label_chunk_count()).map(|at| directory.label_chunk(at).place.range()))
         .chain([footer.filters_range(), footer.directory_range()])
+        .chain(footer.label_index_range())
         .filter(|range| !range.is_empty())
         .collect();
     places.sort_by_key(|range| range.start);

@@ -25,7 +25,7 @@ pub struct EncodedBlock<'a> {
     pub columns: [&'a [u8]; 4],
 }
 
-/// The arguments of [`SegmentWriter::begin_stream`].
+/// The arguments of [`SegmentWriter::begin_stream`], and what is noted of the stream.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamKey<'a> {
     /// Its tenant.
@@ -34,6 +34,8 @@ pub struct StreamKey<'a> {
     pub labels: &'a Labels,
     /// The hash of both.
     pub id: StreamId,
+    /// Whether [`SegmentWriter::note_late`] is called for it.
+    pub is_late: bool,
 }
 
 impl SegmentWriter {
@@ -71,6 +73,9 @@ impl SegmentWriter {
         for (index, (run, key)) in runs.zip(streams).enumerate() {
             if index > 0 || !continues {
                 self.begin_stream(key.tenant, key.labels, key.id)?;
+            }
+            if key.is_late {
+                self.note_late();
             }
             let number = self.current_number()?;
             first_stream.get_or_insert(number);

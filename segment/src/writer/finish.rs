@@ -1,4 +1,4 @@
-//! Finishes a segment: filters, stream table, directory and footer.
+//! Finishes a segment: filters, stream table, label index, directory and footer.
 
 use logsvc_runtime::AlignedBuffer;
 
@@ -7,7 +7,7 @@ use crate::directory::Directory;
 use crate::directory::rows::Root;
 use crate::error::WriteError;
 use crate::filter::{FilterIndex, RegionEnd};
-use crate::format::{DIRECTORY_MAX_BYTES, FOOTER_LEN, Footer};
+use crate::format::{DIRECTORY_MAX_BYTES, FOOTER_LEN, Footer, LabelIndexPlace};
 
 /// A complete segment.
 #[derive(Debug)]
@@ -18,6 +18,9 @@ pub struct Finished {
     pub footer: Footer,
     /// The bytes of its directory in the file, for [`Directory::open`].
     pub directory: Vec<u8>,
+    /// The root of its label index, for [`LabelIndex::open`](crate::LabelIndex::open); `None` if it
+    /// has none.
+    pub label_index_root: Option<Vec<u8>>,
     /// Blocks whose templates did not decode to their lines. These and all later blocks are
     /// stored without templates. A number above 0 is a fault of the program or of the machine.
     pub refused_blocks: u32,
@@ -110,6 +113,18 @@ impl SegmentWriter {
         let stream_table_offset = offset(&out);
         let table = std::mem::take(&mut self.table);
         let label_chunks = table.finish(&mut self.compressor, &mut out, start)?;
+        let label_index = match self.labels.take() {
+            Some(labels) => labels.finish(&mut self.compressor)?,
+            None => None,
+        };
+        let label_index_place = label_index.as_ref().map(|written| {
+            let offset = offset(&out);
+            out.extend_from_slice(&written.pages.stored);
+            out.extend_from_slice(&written.root);
+            let (root_len, root_crc) = (written.root.len() as u32, crc32c::crc32c(&written.root));
+            LabelIndexPlace { offset, root_len, root_crc }
+        });
+        let label_index_root = label_index.map(|written| written.root);
         let directory_offset = offset(&out);
 
         let rows = std::mem::take(&mut self.rows);
@@ -130,10 +145,12 @@ impl SegmentWriter {
             .ok_or(WriteError::Full)?;
         out.extend_from_slice(&directory);
         let footer = Footer {
+            version: Footer::VERSION,
             identity: self.identity,
             file_len: offset(&out) + FOOTER_LEN as u64,
             filters_offset,
             stream_table_offset,
+            label_index: label_index_place,
             directory_offset,
             filters_crc,
             directory_crc: crc32c::crc32c(&directory),
@@ -144,6 +161,6 @@ impl SegmentWriter {
         out.extend_from_slice(&footer.encode());
         let refused_blocks = self.compressor.refused_blocks();
         let buffers = WriterBuffers::left_by(self).map(Box::new);
-        Ok(Finished { bytes: out, footer, directory, refused_blocks, buffers })
+        Ok(Finished { bytes: out, footer, directory, label_index_root, refused_blocks, buffers })
     }
 }

@@ -5,7 +5,7 @@
 //! one block (about 0.6 MiB of columns, plus the largest entry), a stripe of small columns
 //! (4 MiB, plus one block's), the output that the caller has not taken, the filters of all
 //! blocks (about 3 % of the raw lines), and rows: about 45 bytes and compressed labels per
-//! stream, 25 bytes per run, 120 per block. [`SegmentWriter::finish`] holds filters and rows
+//! stream, 25 bytes per run, 120 per block, and a label index (`label_index`). [`SegmentWriter::finish`] holds filters and rows
 //! twice.
 //!
 //! What can go wrong: entries or streams are malformed or out of order ([`WriteError`]). A call
@@ -16,11 +16,13 @@ mod buffers;
 mod copy;
 mod entries;
 mod finish;
+mod label_index;
 mod pairs;
 mod pending;
 mod pending_metadata;
 mod rows;
 mod stream_table;
+mod streams;
 mod stripe;
 
 pub use buffers::WriterBuffers;
@@ -32,30 +34,26 @@ pub use pending::{
     BLOCK_TARGET_ENTRIES, BLOCK_TARGET_LINE_BYTES, BLOCK_TARGET_METADATA_BYTES,
     OWN_BLOCK_LINE_BYTES,
 };
+pub use streams::stream_order;
 
-use std::cmp::Ordering;
-
-use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::{AlignedBuffer, DIRECT_BLOCK_BYTES};
 
 use crate::batch::MetadataPairs;
 use crate::columns::compress::Compressor;
-use crate::directory::rows::{StreamRow, TenantRow};
 use crate::error::WriteError;
 use crate::filter::{BlockFilterBuilder, RegionWriter};
-use crate::format::{MAX_BLOCKS, MAX_RUNS, MAX_STREAMS, MergedPlace, SegmentIdentity};
+use crate::format::{MAX_BLOCKS, MAX_RUNS, MergedPlace, SegmentIdentity};
+use label_index::LabelIndexBuilder;
 use pending::PendingBlock;
 use rows::Rows;
 use stream_table::StreamTable;
+use streams::CurrentStream;
 use stripe::Stripe;
 
 /// The zstd level of all compressed data. For lines as templates level 6 gives 6 % fewer bytes
 /// in twice the time of encoding a block. For other lines level 3 gives no fewer bytes than
 /// level 1.
 const ZSTD_LEVEL: i32 = 1;
-
-/// Most bytes of the labels of a stream.
-const LABELS_MAX_BYTES: usize = 32 << 20;
 
 /// The result of a call of [`SegmentWriter::append`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,6 +74,8 @@ pub struct SegmentWriter {
     pending: PendingBlock,
     stripe: Stripe,
     table: StreamTable,
+    /// `None` for a draft.
+    labels: Option<LabelIndexBuilder>,
     rows: Rows,
     filter: BlockFilterBuilder,
     filters: RegionWriter,
@@ -88,30 +88,6 @@ pub struct SegmentWriter {
     raw: Vec<u8>,
     is_draft: bool,
     merged: Option<MergedPlace>,
-}
-
-#[derive(Debug)]
-struct CurrentStream {
-    tenant: TenantId,
-    labels: Labels,
-    id: StreamId,
-    /// Its number, if it has an entry.
-    number: Option<u32>,
-    last_ns: i64,
-    /// The size of its blocks, if no other stream is in them.
-    own_line_bytes: Option<usize>,
-}
-
-/// By how much a block of one stream may exceed the size that makes all its blocks equal.
-const OWN_BLOCK_SLACK_BYTES: usize = 4 << 10;
-
-/// The order of streams in a segment.
-pub fn stream_order(
-    (a_tenant, a_labels, a_id): (&TenantId, &Labels, StreamId),
-    (b_tenant, b_labels, b_id): (&TenantId, &Labels, StreamId),
-) -> Ordering {
-    let by_name = a_tenant.as_str().cmp(b_tenant.as_str());
-    by_name.then_with(|| a_labels.cmp_pairs(b_labels)).then_with(|| a_id.cmp(&b_id))
 }
 
 impl SegmentWriter {
@@ -137,6 +113,7 @@ impl SegmentWriter {
             pending,
             stripe,
             table: StreamTable::default(),
+            labels: Some(LabelIndexBuilder::new()),
             rows: Rows::default(),
             filter,
             filters: RegionWriter::new(),
@@ -161,51 +138,9 @@ impl SegmentWriter {
         if !self.is_draft {
             self.flush_stripe(0);
             self.is_draft = true;
+            self.labels = None;
             self.out.extend_from_slice(&self.lines);
             self.lines.clear();
-        }
-    }
-
-    /// Begins a stream: the next entries belong to it. A stream without entries is left out. `id`
-    /// is the hash of tenant and labels.
-    ///
-    /// # Errors
-    /// If the stream does not follow the current stream in [`stream_order`].
-    pub fn begin_stream(
-        &mut self,
-        tenant: &TenantId,
-        labels: &Labels,
-        id: StreamId,
-    ) -> Result<(), WriteError> {
-        if let Some(last) = &self.current
-            && stream_order((&last.tenant, &last.labels, last.id), (tenant, labels, id)).is_ge()
-        {
-            return Err(WriteError::StreamOrder);
-        }
-        if labels.as_bytes().len() > LABELS_MAX_BYTES {
-            return Err(WriteError::Malformed("the labels are too long"));
-        }
-        self.current = Some(CurrentStream {
-            tenant: tenant.clone(),
-            labels: labels.clone(),
-            id,
-            number: None,
-            last_ns: i64::MIN,
-            own_line_bytes: None,
-        });
-        Ok(())
-    }
-
-    /// Announces that the current stream will have about so many line bytes. A large stream gets
-    /// blocks of its own, all of about the same size, so that compaction can copy them. In a draft
-    /// this has no effect.
-    pub fn expect_line_bytes(&mut self, line_bytes: u64) {
-        let Some(current) = &mut self.current else { return };
-        if !self.is_draft && line_bytes >= OWN_BLOCK_LINE_BYTES as u64 {
-            let target = BLOCK_TARGET_LINE_BYTES as u64;
-            let blocks = ((line_bytes + target / 2) / target).max(1);
-            let of_each = line_bytes.div_ceil(blocks) as usize;
-            current.own_line_bytes = Some(of_each + OWN_BLOCK_SLACK_BYTES);
         }
     }
 
@@ -352,6 +287,7 @@ impl SegmentWriter {
             + self.compressor.held_bytes()
             + self.stripe.len()
             + self.table.held_bytes()
+            + self.labels.as_ref().map_or(0, LabelIndexBuilder::held_bytes)
             + self.rows.held_bytes()
             + self.lines.capacity()
             + self.out.capacity()
@@ -367,26 +303,5 @@ impl SegmentWriter {
         }
         self.pending.begin_run(number);
         Ok(())
-    }
-
-    /// The number of the current stream, which is assigned with its first entry.
-    fn current_number(&mut self) -> Result<u32, WriteError> {
-        let current = self.current.as_mut().ok_or(WriteError::NoStream)?;
-        if let Some(number) = current.number {
-            return Ok(number);
-        }
-        if self.rows.streams.len() >= MAX_STREAMS {
-            return Err(WriteError::Full);
-        }
-        let number = self.rows.streams.len() as u32;
-        self.table.push(&current.labels, &mut self.compressor)?;
-        if self.rows.tenants.last().is_none_or(|last| last.name != current.tenant.as_str()) {
-            let name = current.tenant.as_str().to_owned();
-            self.rows.tenants.push(TenantRow { name, first_stream: number });
-        }
-        let first_run = (self.rows.runs.len() + self.pending.runs.len()) as u32;
-        self.rows.streams.push(StreamRow { id: current.id.to_bytes(), first_run });
-        current.number = Some(number);
-        Ok(number)
     }
 }

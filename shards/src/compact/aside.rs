@@ -162,7 +162,8 @@ impl MergeWorker {
             columns: ColumnKind::ALL.map(|kind| columns.get(kind)),
         };
         let stream = self.stream.as_ref().ok_or(WriteError::NoStream)?;
-        let key = StreamKey { tenant: &stream.tenant, labels: &stream.labels, id: stream.id };
+        let (tenant, labels, id) = (&stream.tenant, &stream.labels, stream.id);
+        let key = StreamKey { tenant, labels, id, is_late: false };
         let copied = self.writer.append_encoded_block(&mut self.decoder, &encoded, filter, &[key]);
         copied.map_err(|error| match error {
             WriteError::Damaged(error) => WorkError::Damaged { input: *input, error },
