@@ -72,6 +72,14 @@ impl RowSet {
         self.ranges.iter().cloned().flatten()
     }
 
+    /// The rows of the set that are among these, ascending.
+    pub fn within(&self, rows: Range<u32>) -> impl Iterator<Item = u32> + '_ {
+        let first = self.ranges.partition_point(|range| range.end <= rows.start);
+        let overlapping =
+            self.ranges[first..].iter().take_while(move |range| range.start < rows.end);
+        overlapping.flat_map(move |range| range.start.max(rows.start)..range.end.min(rows.end))
+    }
+
     /// How many rows the set has.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -125,6 +125,26 @@ impl TenantScope {
         slots
     }
 
+    /// The matchers of a list that the stored labels of a tenant's streams decide; `None` if no
+    /// stream of the tenant can match. A stream that these matchers select need not match all of
+    /// the list.
+    pub(crate) fn stored_matchers<'m>(
+        &self,
+        tenant: &TenantId,
+        matchers: &'m [CompiledMatcher],
+    ) -> Option<Vec<&'m CompiledMatcher>> {
+        if self.view == View::Plain {
+            return Some(matchers.iter().collect());
+        }
+        let mut of_tenant = matchers.iter().filter(|m| m.name() == TENANT_LABEL);
+        if !of_tenant.all(|m| m.matches(tenant.as_str())) {
+            return None;
+        }
+        let is_seen =
+            |m: &&CompiledMatcher| [TENANT_LABEL, ORIGINAL_TENANT_LABEL].contains(&m.name());
+        Some(matchers.iter().filter(|m| !is_seen(m)).collect())
+    }
+
     /// The labels that a stream is shown with.
     pub fn shown(&self, tenant: &TenantId, labels: &Arc<Labels>) -> Arc<Labels> {
         if self.view != View::Labelled {

@@ -34,7 +34,12 @@ pub(super) const BLOCKS_IN_A_ROW: usize = 4;
 #[derive(Debug)]
 pub(super) enum Step {
     /// The stream of the steps that follow, and about how many of its line bytes are not copied.
-    Stream(StreamDefinition, u64),
+    Stream {
+        stream: StreamDefinition,
+        line_bytes: u64,
+        /// Whether it may repeat entries of segments before the inputs.
+        is_late: bool,
+    },
     /// Entries of a run of the stream, counted within the block.
     Entries { block: Arc<Block>, run: RunInfo, range: Range<usize> },
     /// A block that is taken over as it is, if that is worth it.
@@ -72,8 +77,8 @@ impl From<WriteError> for WorkError {
 pub(super) struct MergeWorker {
     decoder: Decoder,
     pub(super) writer: SegmentWriter,
-    /// The current stream.
-    stream: Option<StreamDefinition>,
+    /// The current stream, and whether it is late.
+    stream: Option<(StreamDefinition, bool)>,
 }
 
 /// The results of a batch of steps on the side thread.
@@ -103,6 +108,7 @@ impl MergeWorker {
     ) -> Box<MergeWorker> {
         let mut writer = SegmentWriter::with_buffers(identity, buffers);
         writer.set_merged(merged);
+        writer.set_late_known();
         Box::new(MergeWorker { decoder: Decoder::new(), writer, stream: None })
     }
 
@@ -114,10 +120,13 @@ impl MergeWorker {
     ) -> Result<StepResults, WorkError> {
         for step in steps.drain(..) {
             match step {
-                Step::Stream(stream, line_bytes) => {
+                Step::Stream { stream, line_bytes, is_late } => {
                     self.writer.begin_stream(&stream.tenant, &stream.labels, stream.id)?;
                     self.writer.expect_line_bytes(line_bytes);
-                    self.stream = Some(stream);
+                    if is_late {
+                        self.writer.note_late();
+                    }
+                    self.stream = Some((stream, is_late));
                 }
                 Step::Entries { block, run, range } => self.append(&block, &run, range)?,
                 Step::Whole(whole) if self.is_worth_copying(whole.in_a_row) => self.copy(&whole)?,
@@ -161,9 +170,9 @@ impl MergeWorker {
             block: *block,
             columns: ColumnKind::ALL.map(|kind| columns.get(kind)),
         };
-        let stream = self.stream.as_ref().ok_or(WriteError::NoStream)?;
+        let (stream, is_late) = self.stream.as_ref().ok_or(WriteError::NoStream)?;
         let (tenant, labels, id) = (&stream.tenant, &stream.labels, stream.id);
-        let key = StreamKey { tenant, labels, id, is_late: false };
+        let key = StreamKey { tenant, labels, id, is_late: *is_late };
         let copied = self.writer.append_encoded_block(&mut self.decoder, &encoded, filter, &[key]);
         copied.map_err(|error| match error {
             WriteError::Damaged(error) => WorkError::Damaged { input: *input, error },

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use logsvc_runtime::Runtime;
 
 use super::input::Input;
+use super::late::late_streams;
 use super::merge::Merge;
 use super::{CompactError, MaintenanceJob, MaintenanceOutcome, MergeJob};
 use crate::manifest::{LeftPart, LiveSegment, ManifestEdit, SegmentName};
 use crate::retention::NodeSegments;
-use crate::sealed::{HeldDirectory, LateRows, OpenedSegment, SealedSegment, SegmentFolder, Spare};
+use crate::sealed::{SealedSegment, SegmentFolder, Spare};
 use logsvc_segment::{MergedPlace, WriterBuffers};
 
 /// Works beside one shard.
@@ -158,27 +159,33 @@ impl<R: Runtime> Compactor<R> {
                 directories.push(Arc::clone(&input.directory));
                 inputs.push(input);
             }
+            let late = Arc::new(late_streams(&self.folder, &directories, &job).await);
             let keep = &mut *job.keep;
             let buffers = self.buffers.take();
             let throttle = &job.throttle;
-            Merge::new(&self.folder, inputs, keep, throttle, place, buffers, &mut output)?
-                .run()
-                .await
+            let merge =
+                Merge::new(&self.folder, inputs, keep, throttle, place, buffers, &mut output);
+            let (finished, read) = merge?.with_late_streams(Arc::clone(&late)).run().await?;
+            Ok::<_, CompactError>((finished, read, late))
         };
         let totals_in;
         let added = match merged.await {
-            Ok((Some(mut finished), read)) => {
+            Ok((Some(mut finished), read, late)) => {
                 totals_in = read;
                 if let Some(buffers) = finished.buffers.take() {
                     self.buffers.keep(&self.folder.runtime, *buffers);
                 }
                 let mut added = self.folder.publish(output, finished, level, last.order).await?;
+                let rows = 0..added.directory.stream_count();
+                let is_late = |row: &u32| late.contains(&added.directory.stream_id(*row));
+                added
+                    .segment
+                    .note_late_rows(Some(&rows.filter(is_late).map(|row| row..row + 1).collect()));
                 let first_orders = job.inputs.iter().map(|input| input.first_order);
                 added.segment.first_order = first_orders.min().unwrap_or(0);
-                self.note_late_rows(&mut added, &directories, &job).await;
                 Some(added)
             }
-            Ok((None, read)) => {
+            Ok((None, read, _)) => {
                 totals_in = read;
                 self.folder.discard(output).await;
                 None
@@ -231,51 +238,4 @@ impl<R: Runtime> Compactor<R> {
 
 fn names_of(segments: &[Arc<SealedSegment>]) -> Vec<SegmentName> {
     segments.iter().map(|segment| segment.live.name).collect()
-}
-
-impl<R: Runtime> Compactor<R> {
-    /// Notes the streams of a merged segment that may have entries at their times in older
-    /// segments. They are streams that were noted so in an input. A stream is left out if the
-    /// earlier segments were inputs, too.
-    async fn note_late_rows(
-        &self,
-        added: &mut OpenedSegment,
-        directories: &[Arc<HeldDirectory>],
-        job: &MergeJob,
-    ) {
-        let streams = added.directory.stream_count();
-        let mut candidates = LateRows::none_of(streams);
-        for (input, directory) in job.inputs.iter().zip(directories) {
-            if input.late.is_empty() {
-                continue;
-            }
-            for row in (0..directory.stream_count()).filter(|&row| input.late.contains(row)) {
-                if let Some(row) = added.directory.find_stream(directory.stream_id(row)) {
-                    candidates.insert(row, streams);
-                }
-            }
-            self.folder.runtime.yield_now().await;
-        }
-        if candidates.is_empty() {
-            return;
-        }
-        for earlier in &job.earlier {
-            let Ok(earlier) = self.folder.directories.get(earlier).await else {
-                // A stream that is taken for late costs time only.
-                added.segment.late = candidates;
-                return;
-            };
-            for row in (0..streams).filter(|&row| candidates.contains(row)) {
-                let Some(other_row) = earlier.find_stream(added.directory.stream_id(row)) else {
-                    continue;
-                };
-                let (min_ns, max_ns) = added.directory.stream_bounds_ns(row);
-                let other_ns = earlier.stream_bounds_ns(other_row);
-                if other_ns.0 <= max_ns && other_ns.1 >= min_ns {
-                    added.segment.late.insert(row, streams);
-                }
-            }
-            self.folder.runtime.yield_now().await;
-        }
-    }
 }

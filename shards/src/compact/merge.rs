@@ -18,6 +18,8 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use ahash::AHashSet;
+use logsvc_proto::StreamId;
 use logsvc_runtime::Runtime;
 
 use super::CompactError;
@@ -31,7 +33,7 @@ use super::repeats::{Decoded, clear_repeats};
 use super::source::{OpenRun, Source, entries_of, overlaps_others};
 use super::throttle::{Pace, Throttle};
 use crate::retention::{CompactionFilter, FilterDecision, RunView};
-use crate::sealed::{NewSegment, SegmentFolder};
+use crate::sealed::{NewSegment, SegmentFolder, hasher};
 use crate::types::StreamDefinition;
 use logsvc_segment::{Decoder, Finished, MergedPlace, RunInfo, WriterBuffers, stream_order};
 
@@ -60,6 +62,8 @@ pub(super) struct Merge<'a, R: Runtime> {
     steps: Vec<Step>,
     gathered_bytes: usize,
     output: &'a mut NewSegment<R>,
+    /// The streams that may repeat entries of segments before the inputs.
+    late: Arc<AHashSet<StreamId>>,
     read: ReadTotals,
 }
 
@@ -96,8 +100,14 @@ impl<'a, R: Runtime> Merge<'a, R> {
             steps,
             gathered_bytes,
             output,
+            late: Arc::new(AHashSet::with_hasher(hasher())),
             read,
         })
+    }
+
+    /// The same merge, with streams that may repeat entries of segments before the inputs.
+    pub(super) fn with_late_streams(self, late: Arc<AHashSet<StreamId>>) -> Merge<'a, R> {
+        Merge { late, ..self }
     }
 
     /// Writes everything but the last bytes; `None` if nothing is left.
@@ -105,7 +115,8 @@ impl<'a, R: Runtime> Merge<'a, R> {
         while let Some((stream, sources)) = self.next_stream().await? {
             self.keep.begin(&stream);
             let line_bytes = self.line_bytes_to_encode(&sources);
-            self.step(Step::Stream(stream, line_bytes), 0).await?;
+            let is_late = self.late.contains(&stream.id);
+            self.step(Step::Stream { stream, line_bytes, is_late }, 0).await?;
             self.stream(sources).await?;
         }
         self.run_steps(None).await?;

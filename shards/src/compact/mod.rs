@@ -22,6 +22,7 @@ mod evaluate;
 mod find;
 mod input;
 mod inspect;
+mod late;
 mod marked;
 mod merge;
 mod plan;

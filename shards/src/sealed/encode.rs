@@ -48,7 +48,8 @@ impl SegmentEncoding {
         draft: Arc<DraftFlag>,
         buffers: WriterBuffers,
     ) -> SegmentEncoding {
-        let writer = SegmentWriter::with_buffers(identity, buffers);
+        let mut writer = SegmentWriter::with_buffers(identity, buffers);
+        writer.set_late_known();
         SegmentEncoding { streams, range, draft, writer, next_stream: 0, pieces: Vec::new() }
     }
 
@@ -99,6 +100,9 @@ impl SegmentEncoding {
             self.writer.begin_stream(&stream.tenant, &stream.labels, stream.id)?;
             let line_bytes = self.pieces.iter().map(Piece::line_bytes).sum();
             self.writer.expect_line_bytes(line_bytes);
+            if stream.is_late {
+                self.writer.note_late();
+            }
         }
         Ok(true)
     }

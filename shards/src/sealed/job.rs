@@ -16,6 +16,8 @@ pub struct SealStream {
     pub tenant: TenantId,
     /// Its labels.
     pub labels: Arc<Labels>,
+    /// Whether it may repeat entries of earlier segments.
+    pub is_late: bool,
     /// Its blocks in order of arrival, at least one, none empty.
     pub blocks: Vec<Arc<HeadBlock>>,
 }

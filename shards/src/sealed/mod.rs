@@ -13,6 +13,7 @@ mod encode;
 mod files;
 mod folder;
 mod job;
+mod label_roots;
 mod late_rows;
 mod open;
 mod output;
@@ -21,14 +22,14 @@ mod spare;
 mod write;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ahash::RandomState;
 use logsvc_proto::StreamId;
 
 use crate::manifest::LiveSegment;
 use crate::types::StreamPartitions;
-use logsvc_segment::Footer;
+use logsvc_segment::{Footer, RowSet};
 
 pub(crate) use cache::{BlockCache, CacheCounters};
 pub(crate) use cache::{Cached, ColumnForm, ColumnKey};
@@ -39,6 +40,7 @@ pub(crate) use files::SegmentFiles;
 pub(crate) use folder::SegmentFolder;
 pub(crate) use folder::{NewSegment, WRITE_BYTES};
 pub(crate) use job::{DraftFlag, SealJob, SealStream};
+pub(crate) use label_roots::LabelRoots;
 pub(crate) use late_rows::LateRows;
 #[cfg(test)]
 pub(crate) use open::open_segment;
@@ -64,8 +66,8 @@ pub struct SealedSegment {
     /// earlier into a segment.
     pub(crate) first_order: u64,
     /// The streams that may have entries in older segments at the times of this one, so that an
-    /// entry may be stored twice.
-    pub(crate) late: LateRows,
+    /// entry may be stored twice; any, as long as nothing is known of them.
+    late: OnceLock<LateRows>,
     /// See [`Finished`](logsvc_segment::Finished); 0 if it was not written since the start.
     pub(crate) refused_blocks: u32,
     shared_directory: SharedDirectory,
@@ -76,7 +78,6 @@ pub struct SealedSegment {
 impl SealedSegment {
     /// A segment with this footer.
     pub(crate) fn new(live: LiveSegment, path: PathBuf, footer: Footer) -> SealedSegment {
-        let late = LateRows::none_of(footer.totals.streams);
         let shared_directory = SharedDirectory::default();
         SealedSegment {
             live,
@@ -84,11 +85,22 @@ impl SealedSegment {
             footer,
             left: StreamPartitions::default(),
             first_order: live.order,
-            late,
+            late: OnceLock::new(),
             refused_blocks: 0,
             shared_directory,
             alive: Arc::new(()),
         }
+    }
+
+    /// Whether a stream may have entries in older segments at the times of this one.
+    pub(crate) fn is_late(&self, row: u32) -> bool {
+        self.late.get().is_none_or(|late| late.contains(row))
+    }
+
+    /// Notes the streams that may have such entries, if they are known and were not known before.
+    pub(crate) fn note_late_rows(&self, rows: Option<&RowSet>) {
+        let Some(rows) = rows else { return };
+        self.late.get_or_init(|| LateRows::of(rows, self.footer.totals.streams));
     }
 
     /// Whether its entries of a stream count.

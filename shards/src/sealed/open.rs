@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use logsvc_runtime::{File, OpenMode, Runtime};
 
-use super::{LateRows, SealedSegment};
+use super::SealedSegment;
 use crate::manifest::{LiveSegment, SegmentName};
 use crate::node::NodePlan;
 use crate::wal::restored::Restored;
@@ -56,9 +56,7 @@ pub(crate) async fn open_segment<R: Runtime>(
 ) -> io::Result<SealedSegment> {
     let path = live.name.path(segments_dir, live.day);
     let footer = read_footer(runtime, &path, live.name).await?;
-    let mut segment = SealedSegment::new(live, path, footer);
-    segment.late = LateRows::all_of(footer.totals.streams);
-    Ok(segment)
+    Ok(SealedSegment::new(live, path, footer))
 }
 
 async fn read<F: File>(file: &F, start: u64, end: u64) -> io::Result<Vec<u8>> {

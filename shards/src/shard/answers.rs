@@ -152,6 +152,12 @@ impl StreamState {
         self.head.fetch();
     }
 
+    /// Whether entries that are being sealed overlap, in time, entries that were sealed before them.
+    pub(super) fn frozen_is_late(&self) -> bool {
+        let frozen = self.frozen.as_ref().and_then(|head| head.time_bounds_ns());
+        frozen.is_some_and(|(oldest_ns, _)| oldest_ns <= self.sealed_newest_ns)
+    }
+
     /// Whether entries in memory overlap, in time, entries that were sealed or set
     /// aside before them.
     fn head_is_late(&self) -> bool {

@@ -339,6 +339,7 @@ impl Shard {
                 id: stream.id,
                 tenant: stream.tenant.clone(),
                 labels: Arc::clone(&stream.labels),
+                is_late: stream.frozen_is_late(),
                 blocks: stream.frozen.iter().flat_map(|head| head.blocks()).cloned().collect(),
             }
         });

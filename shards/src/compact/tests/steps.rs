@@ -16,7 +16,8 @@ async fn steps(folder: &SegmentFolder<SimRuntime>, segment: &Arc<SealedSegment>)
     loop {
         input.load_stream(&folder.runtime).await.unwrap();
         let Some(stream) = input.stream().cloned() else { return steps };
-        steps.push(Step::Stream(stream, rng.below(100_000)));
+        let (line_bytes, is_late) = (rng.below(100_000), rng.one_in(3));
+        steps.push(Step::Stream { stream, line_bytes, is_late });
         let row = input.take_stream().unwrap();
         let runs: Vec<RunInfo> = input.directory.runs_of_stream(row).collect();
         for run in runs {

@@ -12,7 +12,9 @@ use logsvc_runtime::{Budget, Runtime, SideQueue};
 
 use crate::manifest::SegmentName;
 use crate::scan::error::ReadError;
-use crate::sealed::{BlockCache, Cached, ColumnKey, Directories, SealedSegment, hasher};
+use crate::sealed::{
+    BlockCache, Cached, ColumnKey, Directories, LabelRoots, SealedSegment, hasher,
+};
 use logsvc_segment::{Decoder, Directory};
 
 /// How long a scan computes on its core before it goes on aside. Most are done by then, and
@@ -66,6 +68,8 @@ pub struct ScanEnv<R: Runtime> {
     pub runtime: R,
     /// Its open segment files, and directories of segments.
     pub directories: Rc<Directories<R>>,
+    /// Roots of the label indexes of segments.
+    pub(crate) labels: LabelRoots,
     /// Its decoded blocks.
     pub cache: BlockCache,
     /// Memory for the columns that scans work on.
@@ -110,9 +114,11 @@ impl<R: Runtime> ScanEnv<R> {
     pub fn new(runtime: R, config: ScanConfig, directories: Rc<Directories<R>>) -> ScanEnv<R> {
         let share_bytes = config.cache.max_bytes() / u64::from(runtime.core_count().max(1));
         let share_bytes = usize::try_from(share_bytes).unwrap_or(usize::MAX);
+        let labels = LabelRoots::new(&config.directories, runtime.core_count());
         ScanEnv {
             runtime,
             directories,
+            labels,
             cache: BlockCache::new(&config.cache, share_bytes),
             queries: config.queries,
             divide_after_bytes: config.divide_after_bytes,

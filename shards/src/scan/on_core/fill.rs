@@ -13,12 +13,14 @@ use super::hiding::Hides;
 use super::late::{self, RunSource};
 use super::load::{load, load_missing, load_run, prefers_parts};
 use super::prune;
+use super::rows::rows_by_labels;
 use super::run::Scan;
 use crate::deletion::FilterWeight;
 use crate::scan::ScanError;
 use crate::scan::aside::{Batch, BlockWork, Column, Item, Leaf, OpenBlock, RunColumns, RunWork};
 use crate::scan::head_blocks::arrival;
 use crate::sealed::{Conditions, HeldDirectory, SealedSegment};
+use logsvc_segment::RowSet;
 use logsvc_segment::filter::BlockSet;
 
 /// The bytes that are read of any entry of a head: its time, and the end of its line.
@@ -63,9 +65,17 @@ impl<R: Runtime> Scan<'_, R> {
     async fn expand(&mut self, leaf: &mut Leaf, index: u32) -> Result<Vec<Unit>, ScanError> {
         self.pause(leaf).await?;
         let segment = &self.job.segments[index as usize];
+        let mut rows = None;
+        if let Some(selector) = self.job.selector_for(index) {
+            let (env, stats) = (self.env, &mut self.stats);
+            rows = rows_by_labels(env, selector, segment, stats).await;
+            if rows.as_ref().is_some_and(RowSet::is_empty) {
+                return Ok(Vec::new());
+            }
+        }
         let Some(directory) = self.directory(segment).await else { return Ok(Vec::new()) };
-        self.learn(leaf, index, &directory).await?;
-        let mut units = self.units_of(index, &directory).await;
+        self.learn(leaf, index, &directory, rows.as_ref()).await?;
+        let mut units = self.units_of(index, &directory, rows).await;
         if units.is_empty() || self.conditions.is_empty() {
             return Ok(units);
         }
@@ -88,15 +98,20 @@ impl<R: Runtime> Scan<'_, R> {
     }
 
     /// The units of a segment whose directory is given.
-    async fn units_of(&mut self, index: u32, directory: &Arc<HeldDirectory>) -> Vec<Unit> {
+    async fn units_of(
+        &mut self,
+        index: u32,
+        directory: &Arc<HeldDirectory>,
+        rows: Option<RowSet>,
+    ) -> Vec<Unit> {
         let streams = self.known.streams.len().max(directory.stream_count() as usize);
         if streams <= STREAMS_MAX_ON_CORE {
-            return frontier::units_of(self.job, &mut self.known, index, directory);
+            return frontier::units_of(self.job, &mut self.known, index, directory, rows.as_ref());
         }
         let (job, directory) = (self.job.without_work(), Arc::clone(directory));
         let mut known = std::mem::take(&mut self.known);
         let find = move || {
-            let units = frontier::units_of(&job, &mut known, index, &directory);
+            let units = frontier::units_of(&job, &mut known, index, &directory, rows.as_ref());
             (units, known)
         };
         let queue = Some(self.aside.unwrap_or(SideQueue::Queries));

@@ -18,7 +18,7 @@ use crate::scan::aside::StreamRun;
 use crate::scan::streams::{FoundStream, ScanStreams};
 use crate::sealed::{SealedSegment, hasher};
 use crate::types::TimeRange;
-use logsvc_segment::{Directory, RunInfo};
+use logsvc_segment::{Directory, RowSet, RunInfo};
 
 #[derive(Debug)]
 pub(super) enum UnitKind {
@@ -177,12 +177,14 @@ impl WantedStreams {
     }
 }
 
-/// The blocks of a segment in which streams of the job have entries of its time.
+/// The blocks of a segment in which streams of the scan have entries of its time. Only `rows` may
+/// be of these streams, if they are given.
 pub(super) fn units_of(
     job: &ScanJob,
     known: &mut KnownStreams,
     index: u32,
     directory: &Directory,
+    rows: Option<&RowSet>,
 ) -> Vec<Unit> {
     let direction = job.request.plan.direction();
     let (start_ns, end_ns) = job.request.plan.entry_bounds_ns();
@@ -197,7 +199,7 @@ pub(super) fn units_of(
     };
     let segment = &job.segments[index as usize];
     let name = segment.live.name;
-    for row in rows_of(known, segment, directory) {
+    for row in rows_of(known, segment, directory, rows) {
         for run in directory.runs_of_stream(row) {
             let bounds = (run.min_ns, run.max_ns);
             if !range.overlaps(bounds) || !job.share.has_block(name, run.block) {
@@ -219,9 +221,20 @@ pub(super) fn units_of(
 /// there.
 const SEARCH_STEPS: usize = 8;
 
-/// Streams of the job that the segment holds, by their number in it, rising.
-fn rows_of(known: &mut KnownStreams, segment: &SealedSegment, directory: &Directory) -> Vec<u32> {
+/// Streams of the scan that the segment holds, by their number in it, rising.
+fn rows_of(
+    known: &mut KnownStreams,
+    segment: &SealedSegment,
+    directory: &Directory,
+    rows: Option<&RowSet>,
+) -> Vec<u32> {
     let KnownStreams { streams, wanted } = known;
+    if let Some(rows) = rows {
+        let wanted = wanted.indices(streams);
+        let is_wanted = |id: StreamId| wanted.contains_key(&id) && segment.has_live(id);
+        let rows = rows.within(0..directory.stream_count());
+        return rows.filter(|&row| is_wanted(directory.stream_id(row))).collect();
+    }
     if streams.len() * SEARCH_STEPS < directory.stream_count() as usize {
         let held = streams.ids().filter(|id| segment.has_live(*id));
         let mut found: Vec<u32> = held.filter_map(|id| directory.find_stream(id)).collect();
@@ -249,7 +262,7 @@ pub(super) fn runs_of(
     let (start_ns, end_ns) = job.request.plan.entry_bounds_ns();
     let range = TimeRange { start_ns, end_ns };
     let in_range = |run: RunInfo, stream: u32| {
-        let is_late = segment.late.contains(run.stream);
+        let is_late = segment.is_late(run.stream);
         range.overlaps((run.min_ns, run.max_ns)).then_some(StreamRun { run, stream, is_late })
     };
     let info = directory.block(block);

@@ -24,6 +24,7 @@ use crate::scan::streams::{FoundStream, ScanStreams};
 use crate::sealed::{HeldDirectory, SealedSegment};
 use crate::types::ScanStats;
 use logsvc_logql::engine::LeafPlan;
+use logsvc_segment::RowSet;
 
 /// Rows of a chunk whose labels are decoded on the core.
 const ROWS_MAX_ON_CORE: usize = 256;
@@ -35,6 +36,8 @@ pub(super) struct Question<'a> {
     pub(super) directory: &'a Arc<HeldDirectory>,
     /// The plan, if it may read one stream only.
     pub(super) plan: Option<&'a Arc<LeafPlan>>,
+    /// The rows that may be of selected streams; `None`: any row.
+    pub(super) rows: Option<&'a RowSet>,
 }
 
 impl Question<'_> {
@@ -42,7 +45,10 @@ impl Question<'_> {
     fn unknown_rows(&self, chunk: Range<u32>, is_known: impl Fn(u32) -> bool) -> Vec<u32> {
         let Question { selector, segment, directory, .. } = self;
         let may_be = |&row: &u32| selector.may_have(segment, directory, row) && !is_known(row);
-        chunk.filter(may_be).collect()
+        match self.rows {
+            None => chunk.filter(may_be).collect(),
+            Some(rows) => rows.within(chunk).filter(may_be).collect(),
+        }
     }
 
     /// Whether a chunk has streams of the selector's tenants.
@@ -120,12 +126,13 @@ impl<R: Runtime> Scan<'_, R> {
         leaf: &mut Leaf,
         index: u32,
         directory: &Arc<HeldDirectory>,
+        rows: Option<&RowSet>,
     ) -> Result<(), ScanError> {
         let job = self.job;
         let Some(selector) = job.selector_for(index) else { return Ok(()) };
         let segment = &job.segments[index as usize];
         let plan = job.request.plan.reads_one_stream().then_some(&job.request.plan);
-        let question = Question { selector, segment, directory, plan };
+        let question = Question { selector, segment, directory, plan, rows };
         for chunk in 0..directory.label_chunk_count() {
             self.pause(leaf).await?;
             let KnownStreams { streams, wanted } = &mut self.known;

@@ -17,6 +17,7 @@ use logsvc_runtime::{Grant, Runtime};
 
 use super::ScanEnv;
 use super::learn::Question;
+use super::rows::rows_by_labels;
 use crate::messages::ShardReply;
 use crate::scan::aside::stop_of;
 use crate::scan::selector::StreamSelector;
@@ -24,6 +25,7 @@ use crate::scan::streams::FoundStream;
 use crate::scan::{ReadError, ScanError};
 use crate::sealed::{HeldDirectory, SealedSegment};
 use crate::types::{Cancellation, ScanStats};
+use logsvc_segment::RowSet;
 
 /// Streams that are looked up before others get their turn.
 const STREAMS_PER_TURN: usize = 4096;
@@ -123,6 +125,13 @@ impl ListJob {
                 continue;
             }
             self.check()?;
+            let rows = match is_known {
+                true => None,
+                false => rows_by_labels(env, &self.selector, segment, &mut stats).await,
+            };
+            if rows.as_ref().is_some_and(RowSet::is_empty) {
+                continue;
+            }
             let directory = match env.directories.get(segment).await {
                 Ok(directory) => directory,
                 Err(error) => {
@@ -133,7 +142,7 @@ impl ListJob {
             };
             self.confirm(env, segment, &directory).await?;
             if !is_known {
-                self.find(env, segment, &directory, &mut stats).await?;
+                self.find(env, segment, &directory, rows.as_ref(), &mut stats).await?;
             }
         }
         Ok(())
@@ -190,10 +199,11 @@ impl ListJob {
         env: &ScanEnv<R>,
         segment: &Arc<SealedSegment>,
         directory: &Arc<HeldDirectory>,
+        rows: Option<&RowSet>,
         stats: &mut ScanStats,
     ) -> Result<(), ScanError> {
         let selector = Arc::clone(&self.selector);
-        let question = Question { selector: &selector, segment, directory, plan: None };
+        let question = Question { selector: &selector, segment, directory, plan: None, rows };
         for chunk in 0..directory.label_chunk_count() {
             let is_known = |row: u32| self.known.contains(&directory.stream_id(row));
             match question.in_chunk(env, chunk, is_known, None, stats).await {

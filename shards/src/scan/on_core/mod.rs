@@ -15,6 +15,7 @@ mod list;
 mod load;
 mod memory;
 mod prune;
+mod rows;
 mod run;
 mod share;
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::super::{Effect, Shard, StepContext};
 use crate::manifest::SegmentName;
 use crate::sealed::{OpenedSegment, SealedSegment};
+use logsvc_segment::RowSet;
 
 /// How often the shard looks whether scans have let go of segments that are not live.
 const RETIRE_INTERVAL: Duration = Duration::from_millis(50);
@@ -17,14 +18,14 @@ const RETIRE_INTERVAL: Duration = Duration::from_millis(50);
 impl Shard {
     /// Makes a segment readable that the shard has sealed. Segments come in their order.
     pub(in crate::shard) fn add_sealed(&mut self, opened: OpenedSegment) {
-        let OpenedSegment { mut segment, directory } = opened;
-        let streams = directory.stream_count();
-        for row in 0..streams {
+        let OpenedSegment { segment, directory } = opened;
+        let mut late = RowSet::new();
+        for row in 0..directory.stream_count() {
             let Some(&slot) = self.by_id.get(&directory.stream_id(row)) else { continue };
             let (min_ns, max_ns) = directory.stream_bounds_ns(row);
             let state = &mut self.streams[slot as usize];
             if min_ns <= state.sealed_newest_ns {
-                segment.late.insert(row, streams);
+                late.push(row..row + 1);
             }
             state.newest_admitted_ns = state.newest_admitted_ns.max(max_ns);
             state.sealed_newest_ns = state.sealed_newest_ns.max(max_ns);
@@ -32,6 +33,7 @@ impl Shard {
             let bounds = state.sealed_bounds_ns.get_or_insert((i64::MAX, i64::MIN));
             *bounds = (bounds.0.min(min_ns), bounds.1.max(max_ns));
         }
+        segment.note_late_rows(Some(&late));
         self.insert_segment(segment);
     }
 
