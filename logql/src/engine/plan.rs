@@ -10,7 +10,8 @@
 //! |---|---|
 //! | log query | the first `limit` entries with their positions in the total order |
 //! | `count_over_time`, `rate`, `bytes_over_time`, `bytes_rate`, `absent_over_time` | integer sums per series and step |
-//! | range aggregations over unwrapped values | all samples with their positions in the total order |
+//! | quantiles of unwrapped values | the values per series and cell, a cell being the entries that the same steps see |
+//! | other range aggregations over unwrapped values | all samples with their positions in the total order |
 //! | `sum` directly over a count, a sum or a rate | as above, the series being the groups of the `sum` |
 //! | volume of streams or labels | integer sums of bytes per series and step |
 //! | patterns | templates with counts per step; samples and common words depend on the shards |
@@ -25,7 +26,7 @@ use super::error::PlanError;
 use super::matcher::CompiledMatcher;
 use super::params::{Direction, Grid, LogAnswer, QueryParams, QueryTime, Windows};
 use super::place::{Place, stream_hash};
-use super::range::SampleFunction;
+use super::range::{Keep, SampleFunction};
 use crate::syntax::ast::{
     BinaryOp, Expr, Grouping, LabelReplace, LogExpr, MatchOp, Matcher, MetricExpr,
     RangeAggregation, RangeFunction, Selector, Unwrap, VectorAggregation, VectorFunction,
@@ -144,11 +145,30 @@ pub(crate) enum LeafKind {
         windows: Windows,
         unwrap: Unwrap,
         series: SeriesLabels,
+        keep: Keep,
     },
     /// The templates that lines follow, counted by step.
     Patterns {
         step_ns: i64,
     },
+}
+
+impl LeafKind {
+    /// Whether a leaf of this kind finds the same samples, or the same results.
+    fn reads_like(&self, other: &Self) -> bool {
+        let mut wider = self.clone();
+        wider.serve(other);
+        let mut other_wider = other.clone();
+        other_wider.serve(self);
+        wider == other_wider
+    }
+
+    /// Has the leaf keep what another one keeps, too.
+    fn serve(&mut self, other: &Self) {
+        if let (Self::Samples { keep, .. }, Self::Samples { keep: other, .. }) = (self, other) {
+            *keep = keep.with(*other);
+        }
+    }
 }
 
 /// The value that one entry adds to a range aggregation.
@@ -272,6 +292,20 @@ impl Plan {
         Ok(Self { leaves: leaves.leaves.into(), root: Arc::new(root) })
     }
 
+    /// The same, with whole samples of unwrapped values where less is enough. For tests; the
+    /// answers are the same.
+    #[must_use]
+    pub fn keeping_samples(mut self) -> Self {
+        let mut leaves = self.leaves.to_vec();
+        for leaf in &mut leaves {
+            if let LeafKind::Samples { keep, .. } = &mut leaf.kind {
+                *keep = Keep::All;
+            }
+        }
+        self.leaves = leaves.into();
+        self
+    }
+
     /// The leaves, each of which every shard runs.
     #[must_use]
     pub fn leaves(&self) -> &[LeafPlan] {
@@ -318,8 +352,9 @@ impl Leaves {
     }
 
     fn add(&mut self, log: &LogExpr, bounds_ns: (i64, i64), kind: LeafKind) -> usize {
-        let same = |leaf: &&LeafPlan| leaf.kind == kind && *leaf.log == *log;
-        if let Some(leaf) = self.leaves.iter().find(same) {
+        let same = |leaf: &&mut LeafPlan| leaf.kind.reads_like(&kind) && *leaf.log == *log;
+        if let Some(leaf) = self.leaves.iter_mut().find(same) {
+            leaf.kind.serve(&kind);
             return leaf.index;
         }
         let index = self.leaves.len();
@@ -398,7 +433,10 @@ impl Leaves {
         let is_absent = range.function == RangeFunction::AbsentOverTime;
         let series = if is_absent { SeriesLabels::None } else { summed.unwrap_or(own_labels) };
         let kind = match &range.range.unwrap {
-            Some(unwrap) => LeafKind::Samples { windows, unwrap: unwrap.clone(), series },
+            Some(unwrap) => {
+                let keep = Keep::of(range.function);
+                LeafKind::Samples { windows, unwrap: unwrap.clone(), series, keep }
+            }
             None => {
                 let value = entry_value(range.function)?;
                 LeafKind::Range { windows, value, series }

@@ -35,6 +35,8 @@ mod series;
 mod set_cache;
 mod sizes;
 mod stream_groups;
+mod unwrapped;
+pub(crate) mod values;
 mod wanted;
 
 use std::sync::Arc;
@@ -48,6 +50,7 @@ pub use executor::LeafExecutor;
 use log::{LogPartial, StreamKey};
 use range::SumSeries;
 use samples::SamplePartial;
+use values::ValueSeries;
 
 /// The columns a leaf reads of a stream's blocks. Timestamps are always read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,6 +145,7 @@ pub(crate) enum LeafData {
     Log(LogPartial),
     Sums(Vec<SumSeries>),
     Samples(SamplePartial),
+    Values(Vec<ValueSeries>),
     Patterns(Vec<FoundTemplate>),
     Failed(EvalError),
 }
@@ -181,6 +185,7 @@ impl LeafResult {
                 LeafData::Log(partial) => partial.held_bytes(),
                 LeafData::Sums(series) => series.iter().map(SumSeries::held_bytes).sum(),
                 LeafData::Samples(partial) => partial.held_bytes(),
+                LeafData::Values(series) => series.iter().map(ValueSeries::held_bytes).sum(),
                 LeafData::Patterns(found) => found.iter().map(FoundTemplate::held_bytes).sum(),
                 LeafData::Failed(error) => failure_bytes(error),
             }

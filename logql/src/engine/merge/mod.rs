@@ -18,6 +18,7 @@ mod samples;
 mod select;
 mod series;
 mod sets;
+mod values;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ use super::result::{MatrixSeries, QueryResult, ResultPoint, VectorSample};
 use crate::syntax::ast::VectorFunction;
 use samples::MergedSamples;
 use series::{Point, SERIES_WORK, Series, Value};
+use values::MergedValues;
 
 /// Bytes of a series in a tree of series, besides its labels and points.
 const MAP_ENTRY_BYTES: usize = 2 * size_of::<(PairOrder, Vec<SumPoint>)>() + size_of::<usize>();
@@ -50,6 +52,7 @@ struct LeafState {
     /// Ordered by pairs rather than by text, the order of metric results.
     sums: BTreeMap<PairOrder, Vec<SumPoint>>,
     samples: MergedSamples,
+    values: MergedValues,
     patterns: Vec<FoundTemplate>,
 }
 
@@ -127,6 +130,7 @@ impl MergeState {
                 meter.release(lists_bytes);
             }
             LeafData::Samples(partial) => leaf.samples.add(partial),
+            LeafData::Values(part) => values::add(meter, &mut leaf.values, part),
             LeafData::Patterns(found) => leaf.patterns.extend(found),
             LeafData::Failed(error) => {
                 // The reported failure must not depend on the order of arrival.
@@ -193,6 +197,7 @@ impl MergeState {
                     .map(|leaf| MergedLeaf {
                         sums: leaf.sums,
                         samples: leaf.samples.finish(&meter),
+                        values: leaf.values,
                     })
                     .collect();
                 meter.check()?;
@@ -266,6 +271,7 @@ fn add_points(meter: &Meter, merged: &mut Vec<SumPoint>, points: Vec<SumPoint>) 
 struct MergedLeaf {
     sums: BTreeMap<PairOrder, Vec<SumPoint>>,
     samples: BTreeMap<PairOrder, Vec<WindowSample>>,
+    values: MergedValues,
 }
 
 /// Evaluates nodes over merged leaves.
@@ -293,8 +299,12 @@ impl Evaluation<'_> {
             Node::Vector(value) => Value::Samples(self.constant(Labels::empty(), *value)),
             Node::Sums { leaf, divisor_s } => Value::Samples(self.sums(*leaf, *divisor_s)),
             Node::Samples { leaf, function, windows } => {
-                let samples = &self.leaves[*leaf].samples;
-                Value::Samples(samples::evaluate(meter, function, windows, samples)?)
+                let MergedLeaf { samples, values, .. } = &self.leaves[*leaf];
+                Value::Samples(if values.is_empty() {
+                    samples::evaluate(meter, function, windows, samples)?
+                } else {
+                    values::quantiles(meter, function.parameter, windows, values)?
+                })
             }
             Node::Absent { leaf, labels, windows } => {
                 Value::Samples(self.absent(*leaf, labels, windows))

@@ -96,7 +96,7 @@ const MAX_OVERLAP: usize = 16;
 
 /// Most samples, counted per window, that functions may read which cannot slide.
 /// That many take about a second.
-const MAX_READS: usize = 300_000_000;
+pub(super) const MAX_READS: usize = 300_000_000;
 
 /// The windows of one series that hold samples: step and range of samples.
 type Spans = Vec<(u32, usize, usize)>;

@@ -1,11 +1,15 @@
 //! Functions over the samples of a window, one file each where they are more than
 //! a line.
 
-mod quantile;
+mod keep;
+pub(crate) mod quantile;
 mod rate_counter;
+mod select;
 mod sliding;
 mod summary;
 
+pub(crate) use keep::Keep;
+pub(crate) use select::Selector;
 pub(crate) use sliding::SlidingWindow;
 pub(crate) use summary::Summary;
 

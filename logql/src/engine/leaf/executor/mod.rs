@@ -17,11 +17,11 @@ use super::listed_sets::ListedSets;
 use super::log::{LogCollector, StreamKey};
 use super::probe::Probe;
 use super::range::RangeCollector;
-use super::samples::SampleCollector;
 use super::series::reduction_of;
 use super::set_cache::SetCache;
 use super::sizes::MetadataShares;
 use super::stream_groups::StreamGroups;
+use super::unwrapped::UnwrappedCollector;
 use super::{LeafData, LeafResult, LeafStats, Needs, StreamState, failure_bytes};
 use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn, rows_within};
 use crate::engine::error::{EvalError, PlanError};
@@ -42,7 +42,7 @@ enum Collector {
     Log(LogCollector),
     Range(RangeCollector),
     Samples {
-        samples: SampleCollector,
+        samples: UnwrappedCollector,
         unwrap: Unwrap,
     },
     Patterns(PatternCollector),
@@ -147,10 +147,10 @@ impl LeafExecutor {
                 reduction = reduction_of(series, None, &mut labels);
                 Collector::Range(RangeCollector::new(*windows, *value))
             }
-            LeafKind::Samples { windows, unwrap, series } => {
+            LeafKind::Samples { windows, unwrap, series, keep } => {
                 let unwrap = Unwrap::compile(unwrap, pipeline.guards_errors(), &mut labels)?;
                 reduction = reduction_of(series, Some(unwrap.label()), &mut labels);
-                Collector::Samples { samples: SampleCollector::new(*windows), unwrap }
+                Collector::Samples { samples: UnwrappedCollector::new(*windows, *keep), unwrap }
             }
             LeafKind::Patterns { step_ns } => Collector::Patterns(PatternCollector::new(*step_ns)),
         };
@@ -248,7 +248,7 @@ impl LeafExecutor {
             }
             Collector::Samples { samples, .. } => {
                 let meter = self.labels.meter();
-                (self.no_key.clone(), 0, samples.stream(StreamKey::new(labels, meter), meter))
+                (self.no_key.clone(), 0, samples.stream(labels, meter))
             }
             Collector::Patterns(_) | Collector::Matches(_) => (self.no_key.clone(), 0, 0),
         };
@@ -486,7 +486,7 @@ impl LeafExecutor {
     fn count_series(&mut self) {
         let fresh = match &mut self.collector {
             Collector::Range(range) => &mut range.fresh,
-            Collector::Samples { samples, .. } => &mut samples.fresh,
+            Collector::Samples { samples, .. } => samples.fresh(),
             Collector::Log(_) | Collector::Patterns(_) | Collector::Matches(_) => return,
         };
         match &mut self.guard {
@@ -661,9 +661,7 @@ impl LeafExecutor {
                 };
                 LeafData::Sums(range.finish(labels, meter))
             }
-            (None, Collector::Samples { samples, .. }) => {
-                LeafData::Samples(samples.finish(sets, names))
-            }
+            (None, Collector::Samples { samples, .. }) => samples.finish(sets, names),
             (None, Collector::Patterns(patterns)) => LeafData::Patterns(patterns.finish(meter)),
             (None, Collector::Matches(_)) => unreachable!("matches are read block by block"),
         };
