@@ -141,7 +141,7 @@ fn a_segment_of_a_newer_version_keeps_the_node_down_and_stays_as_it_is() {
     let bytes = disk.read(&path).expect("it is there");
     let mut newer = bytes.clone();
     let footer = newer.len() - 160;
-    newer[footer + 8] = 3;
+    newer[footer + 8] = 4;
     newer[footer + 12..footer + 16].fill(0);
     let crc = crc32c::crc32c(&newer[footer..]);
     newer[footer + 12..footer + 16].copy_from_slice(&crc.to_le_bytes());
