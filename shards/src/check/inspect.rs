@@ -95,6 +95,7 @@ pub async fn inspect_segment<R: Runtime>(
         ("columns", footer.columns_range()),
         ("filters", footer.filters_range()),
         ("streams", footer.stream_table_range()),
+        ("labels", footer.label_index_range().unwrap_or(0..0)),
         ("directory", footer.directory_range()),
     ] {
         print(format!("region {name:<9} {:>12}  {} bytes", range.start, range.end - range.start));

@@ -8,6 +8,7 @@
 
 mod find;
 mod inspect;
+mod labels;
 mod left;
 mod requests;
 mod segment;

@@ -14,6 +14,7 @@ use logsvc_segment::{
 };
 
 use super::CheckReport;
+use super::labels::check_label_index;
 use super::left::LeftTotals;
 
 /// The columns of a block.
@@ -121,10 +122,8 @@ async fn check_parts<R: Runtime>(
 ) -> io::Result<()> {
     let footer = *segment.directory.footer();
     let header = segment.read(0..HEADER_LEN as u64).await?;
-    match SegmentIdentity::decode_header(&header) {
-        Ok(identity) if identity == footer.identity => {}
-        Ok(_) => report.damage(path, 0, "header and footer are of different segments"),
-        Err(error) => report.segment(path, 0, &error),
+    if let Err(error) = footer.check_header(&header) {
+        report.segment(path, 0, &error);
     }
     let footer_offset = footer.file_len - FOOTER_LEN as u64;
     if name_of(&footer.identity) != expected.name {
@@ -138,6 +137,7 @@ async fn check_parts<R: Runtime>(
     }
     check_filters(path, segment, report).await?;
     check_stream_table(path, segment, report).await?;
+    check_label_index(path, segment, report).await?;
     let mut decoder = Decoder::new();
     for block in 0..segment.directory.block_count() {
         check_block(path, segment, &mut decoder, block, report).await?;

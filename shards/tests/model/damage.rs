@@ -31,17 +31,19 @@ enum Region {
     Columns,
     Filters,
     StreamTable,
+    LabelIndex,
     Directory,
     Footer,
     /// The end is cut off, or the file is gone.
     Missing,
 }
 
-const REGIONS: [Region; 7] = [
+const REGIONS: [Region; 8] = [
     Region::Header,
     Region::Columns,
     Region::Filters,
     Region::StreamTable,
+    Region::LabelIndex,
     Region::Directory,
     Region::Footer,
     Region::Missing,
@@ -66,6 +68,7 @@ fn range_of(region: Region, bytes: &[u8]) -> Range<u64> {
         Region::Columns => footer.columns_range(),
         Region::Filters => footer.filters_range(),
         Region::StreamTable => footer.stream_table_range(),
+        Region::LabelIndex => footer.label_index_range().unwrap_or(0..0),
         Region::Directory => footer.directory_range(),
         Region::Footer => len - FOOTER_LEN as u64..len,
         Region::Missing => 0..len,
@@ -236,8 +239,10 @@ fn damage(stopped: &Stopped<'_>, rng: &mut Rng) -> (Region, bool) {
         Region::Footer | Region::Missing => {
             assert!(missed > 0 && unreadable_parts > 0, "{region:?} unnoticed");
         }
-        // The one repeats the footer, without the other everything is read.
-        Region::Header | Region::Filters => assert_eq!((missed, unreadable_parts), (0, 0)),
+        // The first repeats the footer, without the others everything is read.
+        Region::Header | Region::Filters | Region::LabelIndex => {
+            assert_eq!((missed, unreadable_parts), (0, 0));
+        }
     }
     (region, missed + unreadable_parts > 0)
 }

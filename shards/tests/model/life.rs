@@ -52,6 +52,8 @@ pub(crate) struct Life<'s> {
     sealed: u64,
     drafts: u64,
     merged: u64,
+    /// Streams that left the memory.
+    forgotten: u64,
 }
 
 impl<'s> Life<'s> {
@@ -73,6 +75,7 @@ impl<'s> Life<'s> {
             sealed: 0,
             drafts: 0,
             merged: 0,
+            forgotten: 0,
         }
     }
 
@@ -412,6 +415,7 @@ impl<'s> Life<'s> {
             self.sealed += status.seal.sealed;
             self.drafts += status.seal.drafts;
             self.merged += status.seal.maintenance.merges;
+            self.forgotten += status.seal.maintenance.forgotten_streams;
         }
         self.end(cluster, had_trouble);
     }
@@ -455,6 +459,7 @@ struct Totals {
     sealed: u64,
     drafts: u64,
     merged: u64,
+    forgotten: u64,
     refused_pushes: u64,
     tally: Tally,
 }
@@ -478,6 +483,7 @@ fn live(seed: u64, totals: &mut Totals) {
     totals.sealed += life.sealed;
     totals.drafts += life.drafts;
     totals.merged += life.merged;
+    totals.forgotten += life.forgotten;
     totals.refused_pushes += life.refused_pushes;
     let (sum, one) = (&mut totals.tally, &life.tally);
     sum.queries += one.queries;
@@ -497,9 +503,9 @@ fn queries_see_what_a_naive_model_sees() {
     println!("{seeds:?}: {totals:?}");
     // The test would prove nothing if nothing were there, sealed, pruned, or refused.
     if count >= 100 {
-        let Totals { entries, sealed, drafts, merged, refused_pushes, tally } = totals;
+        let Totals { entries, sealed, drafts, merged, forgotten, refused_pushes, tally } = totals;
         assert!(entries > 50 * count && sealed > 2 * count && refused_pushes > 0);
-        assert!(merged > count / 2 && drafts > count / 4);
+        assert!(merged > count / 2 && drafts > count / 4 && forgotten > count);
         assert!(tally.empty * 3 < tally.queries * 2 && tally.holes * 20 < tally.queries);
         assert!(tally.stats.sealed_blocks > count && tally.stats.blocks_filtered > count);
         assert!(tally.stats.head_blocks > count && tally.stats.blocks_searched > 0);
