@@ -201,6 +201,7 @@ impl Shard {
             },
             stream_memory: StreamMemory {
                 reserved: config.streams.try_reserve(0)?,
+                share_bytes: config.streams.max_bytes() / u64::from(config.owner().shards.max(1)),
                 uncounted_bytes: 0,
                 refused: 0,
                 tenants: HashMap::with_hasher(RandomState::with_seeds(1, 2, 3, 4)),

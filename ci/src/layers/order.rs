@@ -121,7 +121,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         krate: "shards",
         module: "scan",
-        floors: &["error head_blocks request", "snapshots", "aside", "on_core"],
+        floors: &["error head_blocks request selector", "snapshots", "streams", "aside", "on_core"],
     },
     Order {
         krate: "rules",

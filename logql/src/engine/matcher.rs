@@ -127,6 +127,12 @@ impl CompiledMatcher {
         matches!(self.accepts, Accepts::Everything)
     }
 
+    /// Whether the pattern matches every value but the empty one.
+    #[must_use]
+    pub fn pattern_accepts_non_empty(&self) -> bool {
+        matches!(self.accepts, Accepts::NonEmpty)
+    }
+
     /// The only values that the pattern matches, sorted, when these are few: of `a="x"`,
     /// `a!="x"` and `a=~"x|y"`. The empty string among them stands for streams without
     /// the label.

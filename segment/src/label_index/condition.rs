@@ -20,6 +20,8 @@ use crate::row_set::RowSet;
 #[derive(Debug)]
 pub(super) struct Condition<'a> {
     matcher: &'a CompiledMatcher,
+    /// Whether the rows that the pattern rejects are selected.
+    is_negated: bool,
     accepts_absent: bool,
     /// The key of the name, if it is looked up.
     name_key: Option<Vec<u8>>,
@@ -48,11 +50,15 @@ impl<'a> Condition<'a> {
         matcher: &'a CompiledMatcher,
     ) -> Condition<'a> {
         let before_values = key::before_values(tenant, matcher.name());
-        let accepts_absent = matcher.pattern_matches("");
+        // A pattern that matches all values but the empty one is the empty value, negated.
+        let is_non_empty = matcher.pattern_accepts_non_empty();
+        let is_negated = matcher.is_negated() != is_non_empty;
+        let accepts_absent = is_non_empty || matcher.pattern_matches("");
         let name_key = accepts_absent.then(|| key::of_name(tenant, matcher.name()));
         let mut pages: Vec<u32> =
             name_key.iter().filter_map(|name_key| index.page_of(name_key)).collect();
         let values = match matcher.pattern_literals() {
+            _ if is_non_empty => Wanted::Keys(Vec::new()),
             Some(literals) => {
                 let values = literals.iter().filter(|value| !value.is_empty());
                 let keys = values.map(|value| key::of_value(&before_values, value));
@@ -68,7 +74,16 @@ impl<'a> Condition<'a> {
         // The name stands before its values, and literals are sorted.
         pages.dedup();
         let (accepted, labelled) = (Vec::new(), RowSet::new());
-        Condition { matcher, accepts_absent, name_key, values, pages, accepted, labelled }
+        Condition {
+            matcher,
+            is_negated,
+            accepts_absent,
+            name_key,
+            values,
+            pages,
+            accepted,
+            labelled,
+        }
     }
 
     /// The cost of the condition, and whether it excludes little; cheap ones compare as less.
@@ -79,7 +94,7 @@ impl<'a> Condition<'a> {
 
     /// Whether the rows of the condition are those that do not match.
     fn excludes(&self) -> bool {
-        self.accepts_absent != self.matcher.is_negated()
+        self.accepts_absent != self.is_negated
     }
 
     /// Pages that were not read yet, ascending.

@@ -135,7 +135,7 @@ pub(super) fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
         (
             "logsvc_forgotten_streams_total",
             "counter",
-            "Streams that were forgotten because nothing is left of them.",
+            "Streams that left the memory because others needed it.",
             |s| s.seal.maintenance.forgotten_streams,
         ),
         (

@@ -38,7 +38,7 @@ pub(super) fn expose(out: &mut Exposition, shards: &[ShardStatus]) {
         ),
         (
             "loki_ingester_streams_removed_total",
-            "Streams that were forgotten since the start, because nothing was left of them.",
+            "Streams that left the memory since the start, because others needed it.",
             |shard| &shard.removed_streams,
         ),
     ];

@@ -100,7 +100,7 @@ impl Shard {
     /// Takes memory for a stream, which idle streams give up if need be. Returns whether there was
     /// enough.
     pub(super) fn take_stream_memory(&mut self, bytes: u64) -> bool {
-        while !self.stream_memory.reserved.try_grow(bytes) {
+        while !self.stream_memory.try_take(bytes) {
             if !self.forget_an_idle_stream() {
                 return false;
             }

@@ -24,7 +24,7 @@ impl Restored for Shard {
             return;
         }
         let cost_bytes = self.stream_memory.cost_of(&definition.tenant, &definition.labels);
-        if !self.stream_memory.reserved.try_grow(cost_bytes) {
+        if !self.stream_memory.try_take(cost_bytes) {
             self.stream_memory.uncounted_bytes += cost_bytes;
             self.recovery.over_budget_bytes += cost_bytes;
         }

@@ -92,6 +92,9 @@ pub(super) struct Defined {
 #[derive(Debug)]
 pub(super) struct StreamMemory {
     pub(super) reserved: Reservation,
+    /// The shard's part of the budget, in bytes. Ids spread streams evenly, and a shard cannot make
+    /// others give up theirs.
+    pub(super) share_bytes: u64,
     /// The bytes that the budget had no room for when the shard started: stored streams are known,
     /// even if this start has less memory.
     pub(super) uncounted_bytes: u64,
@@ -107,6 +110,11 @@ pub(super) struct StreamMemory {
 }
 
 impl StreamMemory {
+    /// Takes memory for a stream; returns whether there was so much.
+    pub(super) fn try_take(&mut self, bytes: u64) -> bool {
+        self.reserved.bytes() + bytes <= self.share_bytes && self.reserved.try_grow(bytes)
+    }
+
     /// The memory of a stream, in bytes, with its tenant's if the tenant has no other stream.
     pub(super) fn cost_of(&self, tenant: &TenantId, labels: &Labels) -> u64 {
         let is_first = !self.tenants.contains_key(&TenantKey::of(tenant));

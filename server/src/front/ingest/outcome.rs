@@ -136,7 +136,7 @@ impl<R: Runtime> Ingest<R> {
         let invalid = refusals.pieces.entries();
         if stored.refused_streams.entries > 0 {
             let amount = amount(stored.refused_streams.entries);
-            let text = "there is no memory for more streams";
+            let text = "there is no memory for more active streams";
             refusals.pieces.add(amount, Reason::StreamLimit, None, text, (None, None));
         }
         let mut too_late = 0;
