@@ -285,8 +285,8 @@ impl<R: Runtime> Driver<R> {
             Effect::List(job, reply_to) => {
                 let env = Rc::clone(&self.env);
                 drop(self.runtime.spawn(async move {
-                    let reply = scan::list(&env, *job).await;
-                    reply_to.send(reply);
+                    let listed = scan::list(&env, *job).await;
+                    reply_to.send(listed.into());
                 }));
             }
             Effect::Wal(operation) => {

@@ -14,7 +14,7 @@ use logsvc_runtime::Account;
 use crate::deletion::{DeleteFilter, DeleteId};
 pub use crate::deletion::{PurgeTarget, RemovedTotals};
 use crate::retention::RetentionPolicy;
-use crate::scan::{LeafReply, LeafRequest, ScanError, ScanJob};
+use crate::scan::{LeafReply, LeafRequest, Listed, ScanError, ScanJob};
 use crate::scope::TenantScope;
 use crate::tail::{TailBatch, TailJoin, TailPoll};
 use crate::types::{Cancellation, StreamDefinition, TimeRange};
@@ -200,6 +200,18 @@ pub enum ShardReply {
     Flushed(Result<(), Arc<str>>),
     /// To [`ShardRequest::Stop`].
     Stopped(Result<(), Arc<str>>),
+}
+
+impl From<Result<(Listed, u64), ScanError>> for ShardReply {
+    fn from(listed: Result<(Listed, u64), ScanError>) -> ShardReply {
+        match listed {
+            Ok((Listed::Texts(texts), parts)) => {
+                ShardReply::Texts(texts.into_iter().collect(), parts)
+            }
+            Ok((Listed::Series(series), parts)) => ShardReply::Series(series, parts),
+            Err(error) => ShardReply::Unlisted(error),
+        }
+    }
 }
 
 impl ShardReply {

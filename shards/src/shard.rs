@@ -107,11 +107,7 @@ struct PendingAppend {
 pub struct Shard {
     streams: Vec<StreamState>,
     by_id: HashMap<StreamId, Slot>,
-    /// Slots of streams that were forgotten.
-    free: Vec<Slot>,
     active: ActiveStreams,
-    /// The streams that are the shard's.
-    owner: ShardPart,
     index: LabelIndex,
     changes: ShardChanges,
     wal: WalWriter<PendingAppend>,
@@ -179,9 +175,7 @@ impl Shard {
         Some(Shard {
             streams: Vec::new(),
             by_id: HashMap::with_hasher(RandomState::with_seeds(1, 2, 3, 4)),
-            free: Vec::new(),
-            active: ActiveStreams::new(config.first_order()),
-            owner: config.owner(),
+            active: ActiveStreams::new(config.owner(), config.first_order()),
             index: LabelIndex::default(),
             changes: config.changes.clone(),
             wal: WalWriter::new(config.wal, config.first_wal),
@@ -311,7 +305,7 @@ impl Shard {
             tails: None,
             deletions: None,
         };
-        let slot = match self.free.pop() {
+        let slot = match self.active.free.pop() {
             Some(slot) => {
                 self.streams[slot as usize] = state;
                 slot

@@ -22,7 +22,7 @@ pub(super) enum EncodedChunk {
     /// The next bytes of the file, and the rest of the segment.
     Some(AlignedBuffer, Box<SegmentEncoding>),
     /// The end of the file; `None` if there are no entries.
-    Last(Option<Finished>),
+    Last(Option<Box<Finished>>),
 }
 
 /// See the module.
@@ -77,7 +77,8 @@ impl SegmentEncoding {
                 if self.writer.entry_count() == 0 {
                     return Ok(EncodedChunk::Last(None));
                 }
-                return self.writer.finish().map(|finished| EncodedChunk::Last(Some(finished)));
+                let finished = self.writer.finish()?;
+                return Ok(EncodedChunk::Last(Some(Box::new(finished))));
             };
             let entries = Entries::of_head(&piece.block).slice(piece.entries.clone());
             piece.entries.start += self.writer.append(&entries)?.entries;

@@ -236,7 +236,7 @@ impl<R: Runtime> Sealer<R> {
                         buffers.reuse_output(output);
                         self.buffers.keep(&self.folder.runtime, *buffers);
                     }
-                    return Ok(Some(finished));
+                    return Ok(Some(*finished));
                 }
             }
         }

@@ -17,6 +17,7 @@ use super::Shard;
 use super::stream::StreamState;
 use crate::index::Slot;
 use crate::sealed::SealedSegment;
+use crate::types::ShardPart;
 
 /// The queue of idle streams is cleared of outdated places when it has so many times as many places
 /// as there are streams.
@@ -25,6 +26,10 @@ const PLACES_PER_STREAM: usize = 2;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct ActiveStreams {
+    /// The streams that are the shard's.
+    pub(super) owner: ShardPart,
+    /// Slots of streams that were forgotten.
+    pub(super) free: Vec<Slot>,
     /// Streams that may be idle, with the number of their place; the oldest place first. A stream
     /// has the place with [`StreamState::idle_place`] only.
     idle: VecDeque<(Slot, u64)>,
@@ -37,8 +42,10 @@ pub(super) struct ActiveStreams {
 
 impl ActiveStreams {
     /// No streams. Segments of an order below `known_from_order` are not known.
-    pub(super) fn new(known_from_order: u64) -> ActiveStreams {
+    pub(super) fn new(owner: ShardPart, known_from_order: u64) -> ActiveStreams {
         ActiveStreams {
+            owner,
+            free: Vec::new(),
             idle: VecDeque::new(),
             next_place: 1,
             known_from_order,
@@ -140,7 +147,7 @@ impl Shard {
         stream.labels = Arc::new(Labels::default());
         stream.deletions = None;
         stream.idle_place = 0;
-        self.free.push(slot);
+        self.active.free.push(slot);
         self.maintenance.note_forgotten_stream();
     }
 }

@@ -131,7 +131,7 @@ impl Shard {
                 tenants: request.tenants.clone(),
                 groups: Arc::from([matchers]),
                 range,
-                owner: self.owner,
+                owner: self.active.owner,
                 deletions: filters,
             }
         });

@@ -81,7 +81,7 @@ impl Shard {
             tenants: selection.tenants.clone(),
             groups: Arc::clone(&selection.matcher_groups),
             range,
-            owner: self.owner,
+            owner: self.active.owner,
             deletions: Arc::from([]),
         };
         let job = ListJob {

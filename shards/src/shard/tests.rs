@@ -125,7 +125,7 @@ impl Bench {
                     let list = |runtime: SimRuntime| async move {
                         scan::list(&scan_env(runtime, first_slice), *job).await
                     };
-                    to.send(self.simulation.block_on(list));
+                    to.send(self.simulation.block_on(list).into());
                 }
                 Effect::Seal(job) => {
                     assert!(self.seal.replace(*job).is_none(), "one sealing at a time");

@@ -18,7 +18,6 @@ use logsvc_runtime::{Grant, Runtime};
 use super::ScanEnv;
 use super::learn::Question;
 use super::rows::rows_by_labels;
-use crate::messages::ShardReply;
 use crate::scan::aside::stop_of;
 use crate::scan::selector::StreamSelector;
 use crate::scan::streams::FoundStream;
@@ -63,7 +62,7 @@ pub struct ListJob {
 
 /// An answer under construction.
 #[derive(Debug)]
-pub(crate) enum Listed {
+pub enum Listed {
     /// Sorted.
     Texts(BTreeSet<Box<str>>),
     /// Each once.
@@ -97,23 +96,18 @@ impl Listed {
         }
         bytes
     }
-
-    fn into_reply(self, unreadable_parts: u64) -> ShardReply {
-        match self {
-            Listed::Texts(texts) => {
-                ShardReply::Texts(texts.into_iter().collect(), unreadable_parts)
-            }
-            Listed::Series(series) => ShardReply::Series(series, unreadable_parts),
-        }
-    }
 }
 
-/// Does a job.
-pub async fn list<R: Runtime>(env: &ScanEnv<R>, mut job: ListJob) -> ShardReply {
-    match job.run(env).await {
-        Ok(()) => job.listed.into_reply(job.unreadable_parts),
-        Err(error) => ShardReply::Unlisted(error),
-    }
+/// Does a job. Gives the list, and how many parts of segments could not be read.
+///
+/// # Errors
+/// The request has no memory for the list, or was cancelled.
+pub async fn list<R: Runtime>(
+    env: &ScanEnv<R>,
+    mut job: ListJob,
+) -> Result<(Listed, u64), ScanError> {
+    job.run(env).await?;
+    Ok((job.listed, job.unreadable_parts))
 }
 
 impl ListJob {

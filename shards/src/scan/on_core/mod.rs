@@ -21,6 +21,6 @@ mod share;
 
 pub use env::{ScanConfig, ScanEnv};
 pub use job::{LeafReply, ScanJob};
-pub use list::{ListJob, list};
-pub(crate) use list::{Listed, Listing};
+pub(crate) use list::Listing;
+pub use list::{ListJob, Listed, list};
 pub use run::run;
