@@ -37,14 +37,18 @@ mod push;
 mod query;
 mod report;
 mod schedule;
+mod server;
+mod settle;
 mod source;
 mod target;
 #[cfg(test)]
 mod testing;
+mod tree;
 mod units;
 mod verify;
 mod window;
 mod wire;
+mod work_folder;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
