@@ -245,11 +245,11 @@ fn totals(args: &StreamsArgs, days: &[Day], settled: &Settled) -> Value {
     let (disk_per_stream, disk_per_raw_byte) = (by(streams), by(raw_bytes));
     println!(
         "\npeak RSS {} MB; CPU per GB, last day by first {}; refused {refused}; \
-         settled after {:.1} s{}\ndisk {} MB: {} bytes a stream, {} per raw byte",
+         {} after {:.1} s\ndisk {} MB: {} bytes a stream, {} per raw byte",
         or_dash(settled.usage.peak_rss_bytes, megabytes),
         or_dash(cpu_ratio(days), |ratio| format!("{ratio:.2}")),
+        if settled.quiet { "settled" } else { "NOT settled" },
         settled.seconds,
-        if settled.quiet { "" } else { " NOT" },
         or_dash(settled.disk_bytes, megabytes),
         or_dash(disk_per_stream, |bytes| format!("{bytes:.0}")),
         or_dash(disk_per_raw_byte, |bytes| format!("{bytes:.3}")),
