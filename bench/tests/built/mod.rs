@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// The server of the same build. A test run of the whole workspace has built it; a test run of this
 /// package alone builds it once, if it is not there.
-pub fn server_binary() -> PathBuf {
+pub(crate) fn server_binary() -> PathBuf {
     let folder = Path::new(env!("CARGO_BIN_EXE_bench")).parent().expect("a folder of binaries");
     let binary = folder.join("logsvc");
     if !binary.exists() {
