@@ -6,6 +6,7 @@
 //! - `bench verify` reads the same lines back and compares them one by one.
 //! - `bench compare` measures writing, reading and restarting in one run, checks the answers,
 //!   and writes a table.
+//! - `bench streams` pushes days of streams that live for a short time, and asks for old ones.
 //! - `bench micro` measures single stages of the server's own code, without a server.
 //! - `bench query` times LogQL queries, `bench get` plain GET requests.
 //!
@@ -37,14 +38,19 @@ mod push;
 mod query;
 mod report;
 mod schedule;
+mod server;
+mod settle;
 mod source;
+mod streams;
 mod target;
 #[cfg(test)]
 mod testing;
+mod tree;
 mod units;
 mod verify;
 mod window;
 mod wire;
+mod work_folder;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -64,6 +70,8 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Measure a server from its first line to its restart, and check its answers
     Compare(Box<compare::CompareArgs>),
+    /// Measure a server over days with many streams that live for a short time
+    Streams(streams::StreamsArgs),
     /// Measure single stages of the server's code on one thread
     Micro(micro::MicroArgs),
     /// Time LogQL queries
@@ -77,6 +85,7 @@ fn main() -> ExitCode {
         Command::Push(args) => push::main(args),
         Command::Verify(args) => verify::main(args),
         Command::Compare(args) => compare::main(*args),
+        Command::Streams(args) => streams::main(&args),
         Command::Micro(args) => micro::main(&args),
         Command::Query(args) => query::main(&args),
         Command::Get(args) => get::main(&args),

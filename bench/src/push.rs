@@ -213,7 +213,7 @@ fn push_body(
 }
 
 /// Whether a push that failed like this is worth repeating.
-fn may_succeed_later(outcome: &io::Result<Response>) -> bool {
+pub(crate) fn may_succeed_later(outcome: &io::Result<Response>) -> bool {
     match outcome {
         Ok(response) => response.status == 429 || response.status >= 500,
         Err(_) => true,

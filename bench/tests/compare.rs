@@ -2,8 +2,9 @@
 //! there, every answer is right, and nothing is lost in the crash.
 #![allow(clippy::disallowed_methods, reason = "a test of processes")]
 
+mod built;
+
 use serde_json::Value;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The read workloads, in the order of the report.
@@ -33,33 +34,6 @@ const WORKLOADS: [&str; 23] = [
     "series",
 ];
 
-/// The server of the same build. A test run of the whole workspace has built it; a test run of this
-/// package alone builds it once, if it is not there.
-fn server_binary() -> PathBuf {
-    let folder = Path::new(env!("CARGO_BIN_EXE_bench")).parent().expect("a folder of binaries");
-    let binary = folder.join("logsvc");
-    if !binary.exists() {
-        let target = folder.parent().expect("a target folder");
-        let built = Command::new(env!("CARGO"))
-            .args([
-                "build",
-                "--quiet",
-                "--profile",
-                "test",
-                "-p",
-                "logsvc-server",
-                "--bin",
-                "logsvc",
-            ])
-            .arg("--target-dir")
-            .arg(target)
-            .status()
-            .expect("cargo runs");
-        assert!(built.success() && binary.exists(), "the server cannot be built");
-    }
-    binary
-}
-
 #[test]
 fn a_small_comparison_has_all_rows_and_right_answers() {
     let folder = std::env::temp_dir().join(format!("logsvc-compare-test-{}", std::process::id()));
@@ -68,7 +42,7 @@ fn a_small_comparison_has_all_rows_and_right_answers() {
     let server = format!(
         "'{}' --data-dir={{data}} --server.http-listen-address=127.0.0.1 \
          --server.http-listen-port={{port}} --cores=2 --storage.head-max-bytes=2MB",
-        server_binary().display()
+        built::server_binary().display()
     );
     let output = Command::new(env!("CARGO_BIN_EXE_bench"))
         .args(["compare", "--name", "small", "--raw-mb", "20", "--streams", "100", "--seed", "7"])

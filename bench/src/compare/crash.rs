@@ -2,10 +2,10 @@
 //! acknowledged lines afterwards.
 
 use super::CompareArgs;
-use super::server::{Launch, Server};
 use super::workloads::Workload;
 use crate::ledger::Ledger;
 use crate::push;
+use crate::server::{Launch, Server};
 use crate::verify::{self, VerifyArgs};
 use anyhow::{Context, Result, anyhow};
 use serde_json::{Value, json};

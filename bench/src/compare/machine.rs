@@ -2,7 +2,7 @@
 //! figures of the server. They are measured in the same run, because the speed of a shared
 //! machine varies.
 
-use super::tree::ThreadTime;
+use crate::tree::ThreadTime;
 use anyhow::{Context, Result, bail};
 use memchr::memmem::Finder;
 use serde_json::{Value, json};

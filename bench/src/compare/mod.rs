@@ -18,18 +18,20 @@ mod isolation;
 mod known;
 mod machine;
 mod reads;
-mod server;
 mod table;
-mod tree;
 mod workloads;
 mod writes;
 
 use crate::procfs::Usage;
 use crate::push::PushArgs;
+use crate::server::{self, Launch, Server};
+use crate::settle::{Settle, settle};
 use crate::source::SourceArgs;
 use crate::target::TargetArgs;
+use crate::tree;
 use crate::units::{parse_duration_nanos, parse_size_bytes};
 use crate::wire::WireArgs;
+use crate::work_folder::WorkFolder;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 pub(crate) use data::{DataArgs, DataSet};
@@ -37,7 +39,6 @@ use known::Known;
 pub(crate) use machine::rate as cpu_rate;
 use reads::Repeats;
 use serde_json::{Value, json};
-use server::{Launch, Server};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use workloads::Workload;
@@ -165,6 +166,16 @@ impl CompareArgs {
         }
     }
 
+    /// When the server counts as settled.
+    fn settle(&self) -> Settle<'_> {
+        Settle {
+            target: &self.target,
+            flush_path: &self.flush_path,
+            quiet: Duration::from_nanos(self.quiet),
+            limit: Duration::from_nanos(self.settle_limit),
+        }
+    }
+
     /// The push of the data set. Bodies that are refused for the moment are sent again.
     fn load_args(&self) -> PushArgs {
         PushArgs { retry: true, retry_for: 60_000_000_000, ..self.push_args("load", 1) }
@@ -183,34 +194,6 @@ pub(crate) fn main(mut args: CompareArgs) -> Result<bool> {
     write(&args.markdown, &text)?;
     write(&args.json, &format!("{report:#}\n"))?;
     Ok(report["faults"].as_array().is_some_and(Vec::is_empty))
-}
-
-/// A folder of this run, which is removed with it if that is wanted.
-struct WorkFolder {
-    path: PathBuf,
-    keep: bool,
-}
-
-impl WorkFolder {
-    fn create(args: &CompareArgs) -> Result<WorkFolder> {
-        let name = format!("logsvc-compare-{}", std::process::id());
-        let path = args.data_dir.clone().unwrap_or_else(|| std::env::temp_dir().join(name));
-        std::fs::create_dir_all(&path).with_context(|| format!("creating {path:?}"))?;
-        if std::fs::read_dir(&path)?.next().is_some() {
-            bail!("the folder {path:?} is not empty");
-        }
-        Ok(WorkFolder { path: std::path::absolute(path)?, keep: args.keep_data })
-    }
-}
-
-impl Drop for WorkFolder {
-    fn drop(&mut self) {
-        if !self.keep
-            && let Err(error) = std::fs::remove_dir_all(&self.path)
-        {
-            eprintln!("bench: {:?} could not be removed: {error}", self.path);
-        }
-    }
 }
 
 /// The server, and the facts about it.
@@ -232,12 +215,14 @@ impl Subject {
             let (pid, data_dir) = (args.pid, args.data_dir.clone());
             return Ok(Subject { server: None, launch: None, folder: None, pid, data_dir });
         };
-        let folder = WorkFolder::create(args)?;
+        let name = format!("logsvc-compare-{}", std::process::id());
+        let path = args.data_dir.clone().unwrap_or_else(|| std::env::temp_dir().join(name));
+        let folder = WorkFolder::create(&path, args.keep_data)?;
         let port = args.port.map_or_else(server::free_port, Ok)?;
         args.target.url.authority = format!("127.0.0.1:{port}");
-        let data = folder.path.join("data");
+        let data = folder.path().join("data");
         std::fs::create_dir_all(&data)?;
-        let log = folder.path.join("server.log");
+        let log = folder.path().join("server.log");
         let launch = Launch { command, data: data.clone(), port, log };
         let patience = Duration::from_nanos(args.start_limit);
         let server = Server::start(&launch, &args.target, &args.ready_path, patience)?;
@@ -268,9 +253,9 @@ pub(crate) fn run(args: &mut CompareArgs) -> Result<Value> {
     say("generating and pushing the data set");
     let load = writes::load(&args.load_args(), subject.pid, &mut data, &mut known, &mut sample)?;
     say("waiting until the server has settled");
-    let settled = writes::settle(args, subject.pid, subject.data_dir.as_deref())?;
+    let settled = settle(&args.settle(), subject.pid, subject.data_dir.as_deref())?;
     say("measuring the machine");
-    let folder = subject.folder.as_ref().map(|folder| folder.path.as_path());
+    let folder = subject.folder.as_ref().map(WorkFolder::path);
     let machine = machine::measure(&sample.lines, &data.absent_id(), folder, MACHINE_CPU_SECONDS)?;
     drop(sample);
     let disk_time = Duration::from_nanos(args.disk_time);
@@ -354,7 +339,7 @@ fn crash(
         return Ok(None);
     };
     say("killing the server during a push, and starting it again");
-    let folder = subject.folder.as_ref().map_or(Path::new("."), |folder| &folder.path);
+    let folder = subject.folder.as_ref().map_or(Path::new("."), WorkFolder::path);
     let ledger = folder.join("ledger");
     let (crash, server) = crash::measure(args, launch, server, mb_per_second, count_all, &ledger)?;
     subject.pid = Some(server.pid());

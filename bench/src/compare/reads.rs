@@ -1,11 +1,11 @@
 //! The read measurements: each workload some times in turn, then many at once.
 
 use super::answers::Statistics;
-use super::tree::{self, ThreadTime};
 use super::workloads::Workload;
 use crate::http::Response;
 use crate::schedule::backoff;
 use crate::target::TargetArgs;
+use crate::tree::{self, ThreadTime};
 use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 use std::io;

@@ -1,23 +1,18 @@
 //! The write measurements: the data set at full speed, then the background work that remains,
 //! then a push at half of that speed.
 
+use super::CompareArgs;
 use super::data::DataSet;
 use super::known::Known;
-use super::server::disk_bytes;
-use super::{CompareArgs, tree};
 use crate::latency::Latencies;
 use crate::procfs::Usage;
 use crate::push::{self, Prepared, PushArgs};
 use crate::report::{Tally, per};
+use crate::settle::Settled;
+use crate::tree;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use std::path::Path;
-use std::time::{Duration, Instant};
-
-/// How often the server's CPU use is looked at while it settles.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// A server is quiet while it uses no more than this share of one core.
-const QUIET_SHARE: f64 = 0.02;
+use std::time::Instant;
 
 /// The figures of the load of the data set.
 pub(crate) struct Load {
@@ -100,58 +95,6 @@ impl Load {
     pub(crate) fn mb_per_second(&self) -> f64 {
         per(self.tally.acked_raw_bytes as f64 / 1e6, self.seconds)
     }
-}
-
-/// How a server came to rest.
-pub(crate) struct Settled {
-    /// Since the last acknowledgement, without the quiet time at the end.
-    pub(crate) seconds: f64,
-    /// Whether it came to rest at all in the time that it was given.
-    pub(crate) quiet: bool,
-    /// Status of the answer to the request to flush; none if there was none.
-    pub(crate) flush_status: Option<u16>,
-    pub(crate) usage: Usage,
-    pub(crate) disk_bytes: Option<u64>,
-}
-
-/// Asks the server to flush its memory, and waits until it uses next to no CPU for `args.quiet`.
-pub(crate) fn settle(args: &CompareArgs, pid: Option<u32>, data: Option<&Path>) -> Result<Settled> {
-    let clock = Instant::now();
-    let flush_status = match args.flush_path.as_str() {
-        "" => None,
-        path => {
-            let target = &args.target;
-            let request = target.url.request("POST", path, target.tenant.as_deref(), "", Some(b""));
-            Some(target.client().send(&request).context("asking the server to flush")?.status)
-        }
-    };
-    let quiet_for = Duration::from_nanos(args.quiet);
-    let limit = Duration::from_nanos(args.settle_limit);
-    let cpu_seconds = || pid.map(tree::usage).and_then(|usage| usage.cpu_seconds);
-    let (mut quiet_since, mut quiet_cpu) = (Instant::now(), cpu_seconds());
-    // Without counters the quiet time is all that can be waited for.
-    let quiet = loop {
-        std::thread::sleep(LOOK_AGAIN);
-        let (now, cpu) = (Instant::now(), cpu_seconds());
-        let used = cpu.zip(quiet_cpu).map_or(0.0, |(now, then)| now - then);
-        let waited = now - quiet_since;
-        // A tick of the counter is no work.
-        if used > 0.011 + waited.as_secs_f64() * QUIET_SHARE {
-            (quiet_since, quiet_cpu) = (now, cpu);
-        } else if waited >= quiet_for {
-            break true;
-        }
-        if clock.elapsed() > limit {
-            break false;
-        }
-    };
-    Ok(Settled {
-        seconds: (quiet_since - clock).as_secs_f64(),
-        quiet,
-        flush_status,
-        usage: pid.map(tree::usage).unwrap_or_default(),
-        disk_bytes: data.map(disk_bytes).transpose()?,
-    })
 }
 
 /// The write figures of the report; `peak` is the usage at the very end.

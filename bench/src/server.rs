@@ -1,7 +1,9 @@
-//! The server under comparison: started by a command, or running already.
+//! The server under measurement: started by a command, or running already. A server that was
+//! started is killed when its value is dropped. A start fails, with the end of the server's log, if
+//! the server ends or is not ready in time.
 
-use super::tree;
 use crate::target::TargetArgs;
+use crate::tree;
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs::File;
 use std::net::TcpListener;
@@ -34,7 +36,8 @@ impl Launch {
     }
 }
 
-fn shell_quoted(text: &str) -> String {
+/// `text` as one word of a shell command.
+pub(crate) fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
