@@ -129,15 +129,15 @@ fn list_answers() {
     series.begin(&mut out);
     series.series(LABELS.into_iter(), &mut out);
     series.series([("a", "b")].into_iter(), &mut out);
-    series.end(&mut out);
+    series.end(&[], &mut out);
     let mut series = SeriesWriter::new();
     series.begin(&mut out);
-    series.end(&mut out);
+    series.end(&[], &mut out);
     assert_eq!(
         String::from_utf8_lossy(&out),
         concat!(
             "{\"status\":\"success\",\"data\":[\"app\",\"env\"]}\n",
-            "{\"status\":\"success\"}\n",
+            "{\"status\":\"success\",\"warnings\":[\"w\"]}\n",
             "{\"status\":\"success\",\"data\":[{\"app\":\"shop\",\"env\":\"prod\"},{\"a\":\"b\"}]}\n",
             "{\"status\":\"success\",\"data\":[]}\n",
         )
