@@ -69,7 +69,7 @@ pub struct ScanStats {
     pub blocks_filtered: u64,
     /// Sealed blocks of which not all lines were put together.
     pub blocks_searched: u64,
-    /// Bytes read from segments, as stored.
+    /// Bytes of columns and filters read from segments, as stored.
     pub read_bytes: u64,
     /// Bytes of decoded columns that the cache had.
     pub cached_bytes: u64,

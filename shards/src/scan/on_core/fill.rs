@@ -20,6 +20,7 @@ use crate::scan::ScanError;
 use crate::scan::aside::{Batch, BlockWork, Column, Item, Leaf, OpenBlock, RunColumns, RunWork};
 use crate::scan::head_blocks::arrival;
 use crate::sealed::{Conditions, HeldDirectory, SealedSegment};
+use crate::types::ScanStats;
 use logsvc_segment::RowSet;
 use logsvc_segment::filter::BlockSet;
 
@@ -67,8 +68,10 @@ impl<R: Runtime> Scan<'_, R> {
         let segment = &self.job.segments[index as usize];
         let mut rows = None;
         if let Some(selector) = self.job.selector_for(index) {
-            let (env, stats) = (self.env, &mut self.stats);
-            rows = rows_by_labels(env, selector, segment, stats).await;
+            // Labels are not what the query reads of its entries.
+            let mut of_labels = ScanStats::default();
+            rows = rows_by_labels(self.env, selector, segment, &mut of_labels).await;
+            self.stats.read_time_ns += of_labels.read_time_ns;
             if rows.as_ref().is_some_and(RowSet::is_empty) {
                 return Ok(Vec::new());
             }

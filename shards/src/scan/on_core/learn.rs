@@ -138,8 +138,11 @@ impl<R: Runtime> Scan<'_, R> {
             let KnownStreams { streams, wanted } = &mut self.known;
             let known = wanted.indices(streams);
             let is_known = |row: u32| known.contains_key(&directory.stream_id(row));
-            let (env, stats) = (self.env, &mut self.stats);
-            match question.in_chunk(env, chunk, is_known, self.aside, stats).await {
+            let mut of_labels = ScanStats::default();
+            let stats = &mut of_labels;
+            let found = question.in_chunk(self.env, chunk, is_known, self.aside, stats).await;
+            self.stats.read_time_ns += of_labels.read_time_ns;
+            match found {
                 Ok(found) => self.add_streams(leaf, found),
                 Err(error) => {
                     self.stats.unreadable_parts += 1;
