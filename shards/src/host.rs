@@ -326,7 +326,7 @@ impl<R: Runtime> Driver<R> {
             }
             Effect::Retire { name, path } => {
                 self.env.directories.forget(name);
-                self.env.labels.forget(name);
+                self.env.label_roots.forget(name);
                 self.env.directories.files.close_unused();
                 if let Some(path) = path {
                     let removals = Rc::clone(&self.removals);

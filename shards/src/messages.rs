@@ -205,9 +205,7 @@ pub enum ShardReply {
 impl From<Result<(Listed, u64), ScanError>> for ShardReply {
     fn from(listed: Result<(Listed, u64), ScanError>) -> ShardReply {
         match listed {
-            Ok((Listed::Texts(texts), parts)) => {
-                ShardReply::Texts(texts.into_iter().collect(), parts)
-            }
+            Ok((Listed::Texts(texts), parts)) => ShardReply::Texts(texts, parts),
             Ok((Listed::Series(series), parts)) => ShardReply::Series(series, parts),
             Err(error) => ShardReply::Unlisted(error),
         }

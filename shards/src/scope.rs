@@ -103,17 +103,13 @@ impl TenantScope {
         if let (View::Plain, [tenant]) = (self.view, &*self.tenants) {
             return index.tenant(tenant).map_or(Vec::new(), |index| index.select(matchers));
         }
-        let is_seen =
-            |m: &&CompiledMatcher| [TENANT_LABEL, ORIGINAL_TENANT_LABEL].contains(&m.name());
-        let of_tenants: Vec<_> = matchers.iter().filter(|m| m.name() == TENANT_LABEL).collect();
+        let tests_original = matchers.iter().any(|m| m.name() == ORIGINAL_TENANT_LABEL);
         let mut slots = Vec::new();
         for tenant in self.tenants.iter() {
-            if !of_tenants.iter().all(|m| m.matches(tenant.as_str())) {
-                continue;
-            }
+            let Some(stored) = self.stored_matchers(tenant, matchers) else { continue };
             let Some(index) = index.tenant(tenant) else { continue };
-            let mut found = index.select(matchers.iter().filter(|m| !is_seen(m)));
-            if of_tenants.len() < matchers.iter().filter(is_seen).count() {
+            let mut found = index.select(stored);
+            if tests_original {
                 found.retain(|&slot| {
                     let (tenant, labels) = stream_of(slot);
                     self.accepts(tenant, labels, matchers)

@@ -28,7 +28,7 @@ use logsvc_logql::engine::{PlanError, Stop};
 use logsvc_segment::filter::BlockSet;
 use logsvc_segment::{Directory, RunInfo};
 
-/// Streams that are looked up in the directory before others get their turn.
+/// Streams whose runs are looked at before others get their turn.
 const STREAMS_PER_TURN: usize = 4096;
 
 /// The hidden entries of a segment.
@@ -53,9 +53,8 @@ struct Search<'a, R: Runtime> {
     input: &'a mut Input<R>,
     pace: Pace<'a>,
     targets: Arc<[PurgeTarget]>,
+    /// The selected streams of the segment, by their rows.
     streams: Arc<[SelectedStream]>,
-    /// The rows of selected streams of the segment, rising, and their places among the selected.
-    rows: Vec<(u32, u32)>,
     /// Of each target, the blocks that may have hidden entries.
     candidates: Vec<BlockSet>,
     /// Away while it runs on a side thread, and for good after it has failed.
@@ -76,9 +75,9 @@ enum Fate {
 
 impl<'a, R: Runtime> Search<'a, R> {
     /// The runs of a selected stream.
-    fn fate(&self, run: &RunInfo, stream: u32) -> Fate {
+    fn fate(&self, run: &RunInfo, stream: &SelectedStream) -> Fate {
         let mut undecided = Vec::new();
-        for &number in &self.streams[stream as usize].targets {
+        for &number in &stream.targets {
             let target = &self.targets[usize::from(number)];
             // A request that was cancelled meanwhile hides nothing, so new entries of it stay.
             if target.filter.is_ended() || !target.overlaps(run.min_ns, run.max_ns) {
@@ -97,40 +96,14 @@ impl<'a, R: Runtime> Search<'a, R> {
         if undecided.is_empty() { Fate::Stays } else { Fate::Unknown(undecided) }
     }
 
-    /// Finds the rows of the selected streams.
-    async fn find_rows(&mut self) -> Result<(), CompactError> {
-        let directory = Arc::clone(&self.input.directory);
-        let streams = Arc::clone(&self.streams);
-        let by_stream = streams.len() <= directory.stream_count() as usize;
-        let count = if by_stream { streams.len() } else { directory.stream_count() as usize };
-        for start in (0..count).step_by(STREAMS_PER_TURN) {
-            for index in start..count.min(start + STREAMS_PER_TURN) {
-                let found = if by_stream {
-                    directory.find_stream(streams[index].id).map(|row| (row, index as u32))
-                } else {
-                    let id = directory.stream_id(index as u32);
-                    let found = streams.binary_search_by_key(&id, |stream| stream.id).ok();
-                    found.map(|stream| (index as u32, stream as u32))
-                };
-                let is_live = |&(_, stream): &(u32, u32)| {
-                    self.input.segment.has_live(streams[stream as usize].id)
-                };
-                self.rows.extend(found.filter(is_live));
-            }
-            self.pace.rest(self.runtime).await?;
-        }
-        self.rows.sort_unstable();
-        Ok(())
-    }
-
     /// Finds the blocks that may have entries of each target.
     async fn find_candidates(&mut self) -> Result<(), CompactError> {
         let directory = Arc::clone(&self.input.directory);
         let blocks = directory.block_count() as usize;
         let mut sets = vec![BlockSet::empty(blocks); self.targets.len()];
-        for rows in self.rows.chunks(STREAMS_PER_TURN) {
-            for &(row, stream) in rows {
-                for run in directory.runs_of_stream(row) {
+        for streams in self.streams.chunks(STREAMS_PER_TURN) {
+            for stream in streams {
+                for run in directory.runs_of_stream(stream.row) {
                     if let Fate::Unknown(targets) = self.fate(&run, stream) {
                         for target in targets {
                             sets[usize::from(target)].insert(run.block as usize);
@@ -159,8 +132,8 @@ impl<'a, R: Runtime> Search<'a, R> {
             return Ok(set);
         }
         let conditions = conditions_of(plan, |name| {
-            let selected = self.rows.iter().map(|&(_, stream)| &self.streams[stream as usize]);
-            let mut of_target = selected.filter(|stream| stream.targets.contains(&(number as u16)));
+            let is_its = |stream: &&SelectedStream| stream.targets.contains(&(number as u16));
+            let mut of_target = self.streams.iter().filter(is_its);
             of_target.any(|stream| stream.labels.get(name).is_some())
         });
         if conditions.is_empty() {
@@ -189,15 +162,15 @@ impl<'a, R: Runtime> Search<'a, R> {
     /// Walks through the runs of the selected streams; gives whether it came to the end.
     async fn walk(&mut self) -> Result<bool, CompactError> {
         let directory = Arc::clone(&self.input.directory);
-        let rows = std::mem::take(&mut self.rows);
+        let streams = Arc::clone(&self.streams);
         // Runs of one block follow each other.
         let mut questions: Vec<Question> = Vec::new();
-        for (index, &(row, stream)) in rows.iter().enumerate() {
-            if index % STREAMS_PER_TURN == 0 {
+        for (stream, selected) in (0..).zip(streams.iter()) {
+            if (stream as usize).is_multiple_of(STREAMS_PER_TURN) {
                 self.pace.rest(self.runtime).await?;
             }
-            for run in directory.runs_of_stream(row) {
-                match self.fate(&run, stream) {
+            for run in directory.runs_of_stream(selected.row) {
+                match self.fate(&run, selected) {
                     Fate::Stays => {}
                     Fate::Goes(target) => {
                         self.evaluator()?.count_whole(target, &run);
@@ -283,13 +256,11 @@ pub(super) async fn find<R: Runtime>(
         pace: Pace::new(runtime, &job.throttle),
         targets,
         streams,
-        rows: Vec::new(),
         candidates: Vec::new(),
         evaluator: Some(evaluator),
         marked: MarkedEntries::default(),
         bits_max_bytes,
     };
-    search.find_rows().await?;
     search.find_candidates().await?;
     let is_complete = search.walk().await?;
     let Search { evaluator, marked, .. } = search;

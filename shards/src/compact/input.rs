@@ -21,7 +21,7 @@ use super::ahead::ReadAhead;
 use super::aside::QUEUE;
 use super::block::{Block, StoredBlock, StoredColumns, together};
 use crate::sealed::{DirectoryError, HeldDirectory, SealedSegment, SegmentFolder};
-use crate::types::StreamDefinition;
+use crate::types::{ShardPart, StreamDefinition};
 use logsvc_segment::filter::{FilterError, FilterIndex, RegionFilters};
 use logsvc_segment::{
     BLOCK_TARGET_ENTRIES, BLOCK_TARGET_METADATA_BYTES, BlockInfo, ChunkLabels, Codec, ColumnKind,
@@ -44,8 +44,8 @@ pub(super) struct Input<R: Runtime> {
     next_chunk: u32,
     /// Used last at the back.
     blocks: VecDeque<(u32, Arc<Block>)>,
-    /// Number of shards of the node, and the one whose streams are read.
-    reader: (u16, u16),
+    /// Whose streams are read.
+    reader: ShardPart,
     /// There from the first on that was asked for; none are in it if they are damaged.
     filters: Option<Arc<RegionFilters>>,
     /// Whether one block in [`FILTERS_SHARE`] may be copied.
@@ -136,7 +136,10 @@ impl<R: Runtime> Input<R> {
             labels: None,
             next_chunk: 0,
             blocks,
-            reader: (folder.runtime.core_count(), folder.runtime.core().0),
+            reader: ShardPart {
+                shards: folder.runtime.core_count(),
+                shard: folder.runtime.core().0,
+            },
             filters: None,
             copies_many: false,
         };
@@ -156,10 +159,15 @@ impl<R: Runtime> Input<R> {
         damaged(&self.segment, error)
     }
 
+    /// Whether the entries of a stream in the segment are the shard's.
+    pub(super) fn owns(&self, id: StreamId) -> bool {
+        self.reader.has(id) && self.segment.has_live(id)
+    }
+
     /// Makes [`Self::stream`] the next one that is the shard's.
     pub(super) async fn load_stream(&mut self, runtime: &R) -> Result<(), CompactError> {
-        let ((shards, shard), segment) = (self.reader, Arc::clone(&self.segment));
-        let has = |id: StreamId| id.shard(shards) == shard && segment.has_live(id);
+        let (reader, segment) = (self.reader, Arc::clone(&self.segment));
+        let has = |id: StreamId| reader.has(id) && segment.has_live(id);
         while self.stream.is_none() {
             let directory = &self.directory;
             if let Some(labels) = &mut self.labels {

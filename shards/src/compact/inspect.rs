@@ -19,7 +19,6 @@ use super::throttle::{Pace, Throttle};
 use crate::manifest::SegmentName;
 use crate::retention::RetentionPolicy;
 use crate::sealed::SealedSegment;
-use crate::types::ShardPart;
 
 /// The memory of an entry besides its line, roughly, so that empty lines count.
 const ENTRY_BYTES: u64 = 8;
@@ -109,8 +108,6 @@ impl<R: Runtime> Compactor<R> {
         let runtime = &self.folder().runtime;
         let mut input = Input::open(self.folder(), Arc::clone(&job.segment)).await?;
         let mut pace = Pace::new(runtime, &job.throttle);
-        let (shards, shard) = (runtime.core_count(), runtime.core().0);
-        let owner = ShardPart { shards, shard };
         let mut findings = Findings::NOTHING;
         match job.retention.bounds_ns() {
             // Streams may have different periods.
@@ -133,8 +130,7 @@ impl<R: Runtime> Compactor<R> {
                 let period_ns = bounds_ns.and_then(|(_, longest_ns)| longest_ns);
                 let directory = Arc::clone(&input.directory);
                 for row in 0..directory.stream_count() {
-                    let id = directory.stream_id(row);
-                    if owner.has(id) && job.segment.has_live(id) {
+                    if input.owns(directory.stream_id(row)) {
                         findings.add(&input, row, period_ns, job.now_ns);
                     }
                     if row as usize % ROWS_PER_TURN == ROWS_PER_TURN - 1 {

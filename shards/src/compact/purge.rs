@@ -94,7 +94,7 @@ impl<R: Runtime> Compactor<R> {
     }
 }
 
-/// The shard's streams of a segment that a target selects and that have its times, by their ids.
+/// The shard's streams of a segment that a target selects and that have its times, by their rows.
 ///
 /// # Errors
 /// The labels cannot be read, or the shard is stopping.
@@ -107,7 +107,7 @@ pub(super) async fn selected<R: Runtime>(
     let mut selected = Vec::new();
     let mut count = 0;
     input.load_stream(runtime).await?;
-    while let Some(StreamDefinition { id, tenant, labels }) = input.stream().cloned() {
+    while let Some(StreamDefinition { tenant, labels, .. }) = input.stream().cloned() {
         let Some(row) = input.take_stream() else { break };
         let (min_ns, max_ns) = input.directory.stream_bounds_ns(row);
         let is_hit = |target: &PurgeTarget| {
@@ -116,7 +116,7 @@ pub(super) async fn selected<R: Runtime>(
         let targets = (0u16..).zip(job.targets.iter()).filter(|(_, target)| is_hit(target));
         let targets: Vec<u16> = targets.map(|(number, _)| number).collect();
         if !targets.is_empty() {
-            selected.push(SelectedStream { id, labels, targets });
+            selected.push(SelectedStream { row, labels, targets });
         }
         input.load_stream(runtime).await?;
         count += 1;
@@ -124,6 +124,5 @@ pub(super) async fn selected<R: Runtime>(
             pace.rest(runtime).await?;
         }
     }
-    selected.sort_unstable_by_key(|stream| stream.id);
     Ok(selected.into())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use logsvc_proto::{Labels, StreamId};
+use logsvc_proto::Labels;
 
 use super::DeleteFilter;
 
@@ -54,10 +54,11 @@ impl RemovedTotals {
     }
 }
 
-/// A stream of which targets select entries.
+/// A stream of a segment of which targets select entries.
 #[derive(Clone, Debug)]
 pub(crate) struct SelectedStream {
-    pub(crate) id: StreamId,
+    /// Its row in the segment.
+    pub(crate) row: u32,
     pub(crate) labels: Arc<Labels>,
     /// The numbers of the targets, rising.
     pub(crate) targets: Vec<u16>,

@@ -84,11 +84,11 @@ impl SharedDirectory {
     }
 }
 
-/// Why a directory is not there.
+/// Why a directory, or the root of a label index, is not there.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
     /// The disk refuses.
-    #[error("cannot read the directory: {0}")]
+    #[error("cannot read it: {0}")]
     Io(#[from] io::Error),
     /// The bytes are damaged.
     #[error(transparent)]

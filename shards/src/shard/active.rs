@@ -17,7 +17,7 @@ use super::Shard;
 use super::stream::StreamState;
 use crate::index::Slot;
 use crate::sealed::SealedSegment;
-use crate::types::ShardPart;
+use crate::types::{ShardPart, StreamDefinition};
 
 /// The queue of idle streams is cleared of outdated places when it has so many times as many places
 /// as there are streams.
@@ -104,15 +104,19 @@ impl Shard {
         }
     }
 
-    /// Takes memory for a stream, which idle streams give up if need be. Returns whether there was
-    /// enough.
-    pub(super) fn take_stream_memory(&mut self, bytes: u64) -> bool {
-        while !self.stream_memory.try_take(bytes) {
+    /// Takes memory for a new stream, which idle streams give up if need be. Returns whether there
+    /// was enough.
+    pub(super) fn take_stream_memory(&mut self, definition: &StreamDefinition) -> bool {
+        loop {
+            // The last other stream of the tenant may have just gone.
+            let bytes = self.stream_memory.cost_of(&definition.tenant, &definition.labels);
+            if self.stream_memory.try_take(bytes) {
+                return true;
+            }
             if !self.forget_an_idle_stream() {
                 return false;
             }
         }
-        true
     }
 
     /// Forgets the stream that has been idle longest. Returns whether there was one.

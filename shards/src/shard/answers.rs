@@ -28,7 +28,7 @@ impl Shard {
     }
 
     /// Whether a stream may have entries in a range, in memory or in known segments.
-    fn overlaps(&self, slot: Slot, range: TimeRange) -> bool {
+    pub(super) fn overlaps(&self, slot: Slot, range: TimeRange) -> bool {
         let sealed = self.streams[slot as usize].sealed_bounds_ns;
         self.overlaps_in_memory(slot, range) || sealed.is_some_and(|bounds| range.overlaps(bounds))
     }

@@ -317,8 +317,7 @@ impl Shard {
             if self.by_id.contains_key(&definition.id) {
                 continue;
             }
-            let cost_bytes = self.stream_memory.cost_of(&definition.tenant, &definition.labels);
-            if self.take_stream_memory(cost_bytes) {
+            if self.take_stream_memory(definition) {
                 self.define_stream(definition.clone());
                 self.stream_memory.created.add(&definition.tenant);
                 if let Some(&slot) = self.by_id.get(&definition.id) {

@@ -31,7 +31,8 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         let range = selection.range;
-        let selected = self.selected(&selection);
+        let mut selected = self.selected(&selection);
+        selected.retain(|&slot| self.overlaps(slot, range));
         let (present, idle): (Vec<Slot>, Vec<Slot>) =
             selected.into_iter().partition(|&slot| self.overlaps_in_memory(slot, range));
         let overlaps = |segment: &&Arc<SealedSegment>| {
@@ -46,30 +47,18 @@ impl Shard {
             .collect();
         let is_missed = |live: &&LiveSegment| range.overlaps((live.min_ns, live.max_ns));
         let unreadable_parts = self.missing.iter().filter(is_missed).count() as u64;
+        let listed = match &listing {
+            Listing::Names => Listed::Texts(self.label_names(&selection, &present)),
+            Listing::Values(name) => Listed::Texts(self.label_values(&selection, &present, name)),
+            Listing::Series => Listed::Series(self.series(&selection, &present)),
+        };
         if segments.is_empty() {
-            let reply = match listing {
-                Listing::Names => {
-                    ShardReply::Texts(self.label_names(&selection, &present), unreadable_parts)
-                }
-                Listing::Values(name) => {
-                    let values = self.label_values(&selection, &present, &name);
-                    ShardReply::Texts(values, unreadable_parts)
-                }
-                Listing::Series => {
-                    ShardReply::Series(self.series(&selection, &present), unreadable_parts)
-                }
-            };
+            let reply = ShardReply::from(Ok((listed, unreadable_parts)));
             effects.push(Effect::Reply(reply_to, reply));
             return;
         }
         // The newest segments confirm most streams.
         segments.sort_by_key(|(segment, _)| std::cmp::Reverse(segment.live.max_ns));
-        let texts = |texts: Vec<Box<str>>| Listed::Texts(texts.into_iter().collect());
-        let listed = match &listing {
-            Listing::Names => texts(self.label_names(&selection, &present)),
-            Listing::Values(name) => texts(self.label_values(&selection, &present, name)),
-            Listing::Series => Listed::Series(self.series(&selection, &present)),
-        };
         let mut known = AHashSet::with_hasher(hasher());
         if segments.iter().any(|(_, is_known)| !is_known) {
             known.extend(present.iter().map(|&slot| self.streams[slot as usize].id));

@@ -471,7 +471,12 @@ impl Expiring {
         let shard = self.stream.id.shard(cluster.shards);
         let reply = send_append(&cluster.caller(0), shard, request).expect("the lanes have room");
         let outcome = cluster.run(append_outcome(reply)).expect("an answer");
-        assert!(outcome.is_ok(), "{outcome:?}");
+        let refused = outcome.expect("the disk is well").refused_streams;
+        if !refused.is_empty() {
+            // The stream had to find memory, and there was none.
+            let entries: u64 = refused.iter().map(|(_, entries)| entries).sum();
+            self.pushed.truncate(self.pushed.len() - entries as usize);
+        }
     }
 
     /// All entries are there that have not expired, and no others than were pushed.

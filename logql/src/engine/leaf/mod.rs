@@ -20,6 +20,7 @@
 //!
 //! There is one collector per kind of leaf, each in a file of its own.
 
+mod cells;
 mod check;
 mod entries;
 mod executor;

@@ -6,6 +6,7 @@ use super::super::block::{EntryBlock, count_until};
 use super::super::meter::Meter;
 use super::super::params::{Cell, Windows};
 use super::super::plan::EntryValue;
+use super::cells::CellCursor;
 use super::runs::{Runs, SumPoint};
 use logsvc_proto::Labels;
 
@@ -15,25 +16,22 @@ const CELL_WORK: usize = 32;
 /// Collects the samples of a range aggregation.
 #[derive(Debug)]
 pub(crate) struct RangeCollector {
-    windows: Windows,
+    cells: CellCursor,
     value: EntryValue,
     /// By label set id.
     series: Vec<Runs>,
     /// Ids of series that got their first entry, until the caller takes them.
     pub(super) fresh: Vec<u32>,
-    /// The cell of the entry before: most entries fall into the same one.
-    cell: Cell,
     run_bytes: usize,
 }
 
 impl RangeCollector {
     pub(crate) fn new(windows: Windows, value: EntryValue) -> Self {
         Self {
-            windows,
+            cells: CellCursor::new(windows),
             value,
             series: Vec::new(),
             fresh: Vec::new(),
-            cell: windows.cell(0),
             run_bytes: 0,
         }
     }
@@ -44,20 +42,17 @@ impl RangeCollector {
 
     /// The steps that see an entry.
     pub(crate) fn cell(&mut self, timestamp_ns: i64) -> Cell {
-        if !self.cell.holds(timestamp_ns) {
-            self.cell = self.windows.cell(timestamp_ns);
-        }
-        self.cell
+        self.cells.cell(timestamp_ns)
     }
 
     /// Whether any window sees an entry of this time.
     pub(crate) fn sees(&mut self, timestamp_ns: i64) -> bool {
-        !self.cell(timestamp_ns).is_gap()
+        self.cells.sees(timestamp_ns)
     }
 
     /// Whether an entry within these times could be seen by a window.
     pub(crate) fn wants(&self, min_timestamp_ns: i64, max_timestamp_ns: i64) -> bool {
-        self.windows.any_sees(min_timestamp_ns, max_timestamp_ns)
+        self.cells.wants(min_timestamp_ns, max_timestamp_ns)
     }
 
     /// Adds entries of one series that fall into one cell, and `bytes`, the sum of the values of

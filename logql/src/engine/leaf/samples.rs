@@ -13,7 +13,8 @@ use logsvc_proto::Labels;
 use super::super::labels::EntryLabels;
 use super::super::labels::sets::LabelSets;
 use super::super::meter::Meter;
-use super::super::params::{Cell, Windows};
+use super::super::params::Windows;
+use super::cells::CellCursor;
 use super::log::StreamKey;
 
 /// The work of inserting a sample, see [`crate::engine::meter`].
@@ -41,8 +42,7 @@ impl Sample {
 /// Collects the samples of an unwrapped range aggregation.
 #[derive(Debug)]
 pub(crate) struct SampleCollector {
-    windows: Windows,
-    cell: Cell,
+    cells: CellCursor,
     streams: Vec<StreamKey>,
     /// By label set id.
     series: Vec<Vec<Sample>>,
@@ -56,8 +56,7 @@ pub(crate) struct SampleCollector {
 impl SampleCollector {
     pub(crate) fn new(windows: Windows) -> Self {
         Self {
-            windows,
-            cell: windows.cell(0),
+            cells: CellCursor::new(windows),
             streams: Vec::new(),
             series: Vec::new(),
             fresh: Vec::new(),
@@ -78,15 +77,12 @@ impl SampleCollector {
 
     /// Whether any window sees an entry of this time.
     pub(crate) fn sees(&mut self, timestamp_ns: i64) -> bool {
-        if !self.cell.holds(timestamp_ns) {
-            self.cell = self.windows.cell(timestamp_ns);
-        }
-        !self.cell.is_gap()
+        self.cells.sees(timestamp_ns)
     }
 
     /// Whether an entry within these times could be seen by a window.
     pub(crate) fn wants(&self, min_timestamp_ns: i64, max_timestamp_ns: i64) -> bool {
-        self.windows.any_sees(min_timestamp_ns, max_timestamp_ns)
+        self.cells.wants(min_timestamp_ns, max_timestamp_ns)
     }
 
     /// Adds a sample; nothing if there is no memory.

@@ -15,6 +15,7 @@ use super::super::labels::sets::LabelSets;
 use super::super::meter::Meter;
 use super::super::params::{Cell, Windows};
 use super::super::range::quantile::key_of;
+use super::cells::CellCursor;
 
 /// The work of a series when the leaf ends, see [`crate::engine::meter`].
 const SERIES_WORK: usize = 128;
@@ -140,8 +141,7 @@ impl CellValues {
 /// Collects the values of an unwrapped range aggregation.
 #[derive(Debug)]
 pub(crate) struct ValueCollector {
-    windows: Windows,
-    cell: Cell,
+    cells: CellCursor,
     /// By label set id.
     series: Vec<CellValues>,
     /// Ids of series that got their first value, until the caller takes them.
@@ -151,26 +151,24 @@ pub(crate) struct ValueCollector {
 
 impl ValueCollector {
     pub(crate) fn new(windows: Windows) -> Self {
-        let cell = windows.cell(0);
-        Self { windows, cell, series: Vec::new(), fresh: Vec::new(), value_bytes: 0 }
+        let cells = CellCursor::new(windows);
+        Self { cells, series: Vec::new(), fresh: Vec::new(), value_bytes: 0 }
     }
 
     /// Whether any window sees an entry of this time.
     pub(crate) fn sees(&mut self, timestamp_ns: i64) -> bool {
-        if !self.cell.holds(timestamp_ns) {
-            self.cell = self.windows.cell(timestamp_ns);
-        }
-        !self.cell.is_gap()
+        self.cells.sees(timestamp_ns)
     }
 
     /// Whether an entry within these times could be seen by a window.
     pub(crate) fn wants(&self, min_timestamp_ns: i64, max_timestamp_ns: i64) -> bool {
-        self.windows.any_sees(min_timestamp_ns, max_timestamp_ns)
+        self.cells.wants(min_timestamp_ns, max_timestamp_ns)
     }
 
     /// Adds a value; nothing if there is no memory.
     pub(crate) fn add(&mut self, series: u32, timestamp_ns: i64, value: f64, meter: &Meter) {
-        if !self.sees(timestamp_ns) {
+        let cell = self.cells.cell(timestamp_ns);
+        if cell.is_gap() {
             return;
         }
         let index = series as usize;
@@ -185,7 +183,7 @@ impl ValueCollector {
         if values.runs.is_empty() && !meter.push(&mut self.fresh, series) {
             return;
         }
-        self.value_bytes += values.add(&self.cell, value, meter);
+        self.value_bytes += values.add(&cell, value, meter);
     }
 
     /// Heap memory in bytes.

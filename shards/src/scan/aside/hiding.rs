@@ -3,10 +3,11 @@
 //! Guarantees: the engine sees a block as if the hidden entries had never been pushed, because the
 //! others are fed as a copy in its place. The memory of the copy counts for the query.
 
+use std::ops::Range;
+
 use ahash::HashMap;
 use logsvc_logql::engine::{EntryBlock, Needs};
 use logsvc_segment::{LineSearch, RunInfo};
-use std::ops::Range;
 
 use super::columns::{OpenBlock, Unready};
 use super::leaf::Leaf;

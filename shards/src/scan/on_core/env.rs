@@ -13,9 +13,9 @@ use logsvc_runtime::{Budget, Runtime, SideQueue};
 use crate::manifest::SegmentName;
 use crate::scan::error::ReadError;
 use crate::sealed::{
-    BlockCache, Cached, ColumnKey, Directories, LabelRoots, SealedSegment, hasher,
+    BlockCache, Cached, ColumnKey, Directories, DirectoryError, LabelRoots, SealedSegment, hasher,
 };
-use logsvc_segment::{Decoder, Directory};
+use logsvc_segment::{Decoder, Directory, Part};
 
 /// How long a scan computes on its core before it goes on aside. Most are done by then, and
 /// need not wait for the CPU behind long ones.
@@ -69,7 +69,7 @@ pub struct ScanEnv<R: Runtime> {
     /// Its open segment files, and directories of segments.
     pub directories: Rc<Directories<R>>,
     /// Roots of the label indexes of segments.
-    pub(crate) labels: LabelRoots,
+    pub(crate) label_roots: LabelRoots,
     /// Its decoded blocks.
     pub cache: BlockCache,
     /// Memory for the columns that scans work on.
@@ -114,11 +114,11 @@ impl<R: Runtime> ScanEnv<R> {
     pub fn new(runtime: R, config: ScanConfig, directories: Rc<Directories<R>>) -> ScanEnv<R> {
         let share_bytes = config.cache.max_bytes() / u64::from(runtime.core_count().max(1));
         let share_bytes = usize::try_from(share_bytes).unwrap_or(usize::MAX);
-        let labels = LabelRoots::new(&config.directories, runtime.core_count());
+        let label_roots = LabelRoots::new(&config.directories, runtime.core_count());
         ScanEnv {
             runtime,
             directories,
-            labels,
+            label_roots,
             cache: BlockCache::new(&config.cache, share_bytes),
             queries: config.queries,
             divide_after_bytes: config.divide_after_bytes,
@@ -160,7 +160,12 @@ impl<R: Runtime> ScanEnv<R> {
         let offset = match (error, directory) {
             (ReadError::Damaged(error), Some(directory)) => directory.offset_of(error.part),
             // Nothing else is read without a directory.
-            (ReadError::Damaged(_), None) | (ReadError::Directory(_), _) => footer.directory_offset,
+            (ReadError::Damaged(error), None)
+            | (ReadError::Directory(DirectoryError::Damaged(error)), _) => match error.part {
+                Part::LabelIndex => footer.label_index_range().map_or(0, |range| range.start),
+                _ => footer.directory_offset,
+            },
+            (ReadError::Directory(DirectoryError::Io(_)), _) => footer.directory_offset,
             (ReadError::Filter(_), _) => footer.filters_offset,
             (ReadError::Io { offset, .. }, _) => *offset,
         };

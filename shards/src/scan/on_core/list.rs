@@ -60,28 +60,53 @@ pub struct ListJob {
     pub(crate) cancellation: Cancellation,
 }
 
-/// An answer under construction.
+/// A list.
 #[derive(Debug)]
 pub enum Listed {
-    /// Sorted.
-    Texts(BTreeSet<Box<str>>),
+    /// Sorted, each once.
+    Texts(Vec<Box<str>>),
     /// Each once.
     Series(Vec<Arc<Labels>>),
+}
+
+/// A list under construction.
+#[derive(Debug)]
+enum Collected {
+    Texts(BTreeSet<Box<str>>),
+    Series(Vec<Arc<Labels>>),
+}
+
+impl From<Listed> for Collected {
+    fn from(listed: Listed) -> Collected {
+        match listed {
+            Listed::Texts(texts) => Collected::Texts(texts.into_iter().collect()),
+            Listed::Series(series) => Collected::Series(series),
+        }
+    }
+}
+
+impl From<Collected> for Listed {
+    fn from(collected: Collected) -> Listed {
+        match collected {
+            Collected::Texts(texts) => Listed::Texts(texts.into_iter().collect()),
+            Collected::Series(series) => Listed::Series(series),
+        }
+    }
 }
 
 /// The memory of a listed text besides its bytes.
 const TEXT_OVERHEAD_BYTES: usize = 32;
 
-impl Listed {
+impl Collected {
     /// Adds a stream; returns the bytes that it takes.
     fn add(&mut self, listing: &Listing, labels: &Arc<Labels>) -> usize {
         let mut bytes = 0;
         match self {
-            Listed::Series(series) => {
+            Collected::Series(series) => {
                 series.push(Arc::clone(labels));
                 bytes += size_of::<FoundStream>() + labels.as_bytes().len();
             }
-            Listed::Texts(texts) => {
+            Collected::Texts(texts) => {
                 let mut add = |text: &str| {
                     if !texts.contains(text) {
                         bytes += text.len() + TEXT_OVERHEAD_BYTES;
@@ -106,22 +131,30 @@ pub async fn list<R: Runtime>(
     env: &ScanEnv<R>,
     mut job: ListJob,
 ) -> Result<(Listed, u64), ScanError> {
-    job.run(env).await?;
-    Ok((job.listed, job.unreadable_parts))
+    let listed = std::mem::replace(&mut job.listed, Listed::Texts(Vec::new()));
+    let mut list = List { collected: listed.into(), job };
+    list.read_segments(env).await?;
+    Ok((list.collected.into(), list.job.unreadable_parts))
 }
 
-impl ListJob {
-    async fn run<R: Runtime>(&mut self, env: &ScanEnv<R>) -> Result<(), ScanError> {
-        let segments = std::mem::take(&mut self.segments);
+/// A job under way.
+struct List {
+    job: ListJob,
+    collected: Collected,
+}
+
+impl List {
+    async fn read_segments<R: Runtime>(&mut self, env: &ScanEnv<R>) -> Result<(), ScanError> {
+        let segments = std::mem::take(&mut self.job.segments);
         let mut stats = ScanStats::default();
         for (segment, is_known) in &segments {
-            if *is_known && self.idle.is_empty() {
+            if *is_known && self.job.idle.is_empty() {
                 continue;
             }
             self.check()?;
             let rows = match is_known {
                 true => None,
-                false => rows_by_labels(env, &self.selector, segment, &mut stats).await,
+                false => rows_by_labels(env, &self.job.selector, segment, &mut stats).await,
             };
             if rows.as_ref().is_some_and(RowSet::is_empty) {
                 continue;
@@ -129,7 +162,7 @@ impl ListJob {
             let directory = match env.directories.get(segment).await {
                 Ok(directory) => directory,
                 Err(error) => {
-                    self.unreadable_parts += 1;
+                    self.job.unreadable_parts += 1;
                     env.note_damage(segment, None, "directory", &ReadError::from(error));
                     continue;
                 }
@@ -143,13 +176,13 @@ impl ListJob {
     }
 
     fn check(&self) -> Result<(), ScanError> {
-        if self.cancellation.is_cancelled() { Err(ScanError::Cancelled) } else { Ok(()) }
+        if self.job.cancellation.is_cancelled() { Err(ScanError::Cancelled) } else { Ok(()) }
     }
 
     fn add(&mut self, id: StreamId, labels: &Arc<Labels>) -> Result<(), ScanError> {
-        let bytes = self.listed.add(&self.listing, labels) + size_of::<StreamId>() * 2;
-        self.known.insert(id);
-        self.memory.grow(bytes as u64).map_err(|denied| stop_of(denied).into())
+        let bytes = self.collected.add(&self.job.listing, labels) + size_of::<StreamId>() * 2;
+        self.job.known.insert(id);
+        self.job.memory.grow(bytes as u64).map_err(|denied| stop_of(denied).into())
     }
 
     /// Lists the idle streams that a segment has in the range.
@@ -160,10 +193,10 @@ impl ListJob {
         directory: &Arc<HeldDirectory>,
     ) -> Result<(), ScanError> {
         let mut found = Vec::new();
-        let selector = Arc::clone(&self.selector);
+        let selector = Arc::clone(&self.job.selector);
         let has = |row: u32| selector.may_have(segment, directory, row);
-        if self.idle.len() < directory.stream_count() as usize / 8 {
-            for (index, &id) in self.idle.keys().enumerate() {
+        if self.job.idle.len() < directory.stream_count() as usize / 8 {
+            for (index, &id) in self.job.idle.keys().enumerate() {
                 found.extend(directory.find_stream(id).filter(|&row| has(row)).map(|_| id));
                 if index % STREAMS_PER_TURN == STREAMS_PER_TURN - 1 {
                     env.runtime.yield_now().await;
@@ -172,14 +205,14 @@ impl ListJob {
         } else {
             for row in 0..directory.stream_count() {
                 let id = directory.stream_id(row);
-                found.extend((self.idle.contains_key(&id) && has(row)).then_some(id));
+                found.extend((self.job.idle.contains_key(&id) && has(row)).then_some(id));
                 if row as usize % STREAMS_PER_TURN == STREAMS_PER_TURN - 1 {
                     env.runtime.yield_now().await;
                 }
             }
         }
         for id in found {
-            if let Some(labels) = self.idle.remove(&id) {
+            if let Some(labels) = self.job.idle.remove(&id) {
                 self.add(id, &labels)?;
             }
         }
@@ -196,10 +229,10 @@ impl ListJob {
         rows: Option<&RowSet>,
         stats: &mut ScanStats,
     ) -> Result<(), ScanError> {
-        let selector = Arc::clone(&self.selector);
+        let selector = Arc::clone(&self.job.selector);
         let question = Question { selector: &selector, segment, directory, plan: None, rows };
         for chunk in 0..directory.label_chunk_count() {
-            let is_known = |row: u32| self.known.contains(&directory.stream_id(row));
+            let is_known = |row: u32| self.job.known.contains(&directory.stream_id(row));
             match question.in_chunk(env, chunk, is_known, None, stats).await {
                 Ok(found) => {
                     for stream in found {
@@ -207,7 +240,7 @@ impl ListJob {
                     }
                 }
                 Err(error) => {
-                    self.unreadable_parts += 1;
+                    self.job.unreadable_parts += 1;
                     env.note_damage(segment, Some(directory), "stream table", &error);
                 }
             }

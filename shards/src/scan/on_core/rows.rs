@@ -39,7 +39,9 @@ async fn find<R: Runtime>(
     stats: &mut ScanStats,
 ) -> Result<Option<RowSet>, ReadError> {
     let files = &env.directories.files;
-    let Some(index) = env.labels.get(&env.runtime, files, segment).await? else { return Ok(None) };
+    let Some(index) = env.label_roots.get(&env.runtime, files, segment).await? else {
+        return Ok(None);
+    };
     let mut rows = RowSet::new();
     for tenant in selector.tenants.tenants() {
         let Some(all) = index.tenant_rows(tenant.as_str()) else { continue };

@@ -350,6 +350,23 @@ fn new_streams_wait_for_the_memory_of_streams_whose_entries_are_sealed() {
     assert!(bench.shard.by_id.contains_key(&first.id));
 }
 
+#[test]
+fn a_tenant_whose_only_stream_gives_way_to_its_next_one_is_counted_each_time() {
+    let mut bench = Bench::new();
+    assert_eq!(accepted(bench.append(push(&[(&app("stream 00"), &[(1, "x")])]))), 1);
+    let used_bytes = bench.streams.used_bytes();
+    bench.shard.stream_memory.share_bytes = used_bytes;
+    for number in 1..20 {
+        let next = app(&format!("stream {number:02}"));
+        let mut waits = bench.send(ShardRequest::Append(push(&[(&next, &[(1, "x")])])));
+        bench.end_seal(Ok(Vec::new()));
+        bench.run_to_idle();
+        assert_eq!(bench.append_reply(&mut waits).map(accepted), Some(1));
+        assert_eq!(bench.streams.used_bytes(), used_bytes);
+    }
+    assert_eq!(bench.shard.by_id.len(), 1);
+}
+
 /// Fills the memory for streams, and lets their entries stay in memory because the disk fails.
 fn fill_up_for_long(bench: &mut Bench) -> u64 {
     let known = fill_up(bench);
