@@ -66,6 +66,7 @@ impl Block {
 
     pub(crate) fn summary(&self) -> BlockSummary {
         BlockSummary {
+            blocks: 1,
             min_timestamp_ns: self.timestamps_ns[0],
             max_timestamp_ns: self.timestamps_ns[self.timestamps_ns.len() - 1],
             entries: self.timestamps_ns.len() as u64,

@@ -100,9 +100,11 @@ impl<'a> EntryBlock<'a> {
     }
 }
 
-/// The facts about a block that its directory has, without its columns.
+/// The facts about a block, or some blocks of a stream, that a directory has without their columns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockSummary {
+    /// How many blocks they are, at least 1.
+    pub blocks: u64,
     /// Time of the oldest entry in nanoseconds.
     pub min_timestamp_ns: i64,
     /// Time of the newest entry in nanoseconds.

@@ -395,6 +395,7 @@ impl Columns {
     #[must_use]
     pub fn summary(&self) -> super::BlockSummary {
         super::BlockSummary {
+            blocks: 1,
             min_timestamp_ns: self.timestamps_ns.iter().copied().min().unwrap_or(0),
             max_timestamp_ns: self.timestamps_ns.iter().copied().max().unwrap_or(0),
             entries: self.timestamps_ns.len() as u64,

@@ -39,6 +39,7 @@ impl RunInfo {
     /// The figures from which the engine may answer without reading columns.
     pub fn summary(&self) -> BlockSummary {
         BlockSummary {
+            blocks: 1,
             min_timestamp_ns: self.min_ns,
             max_timestamp_ns: self.max_ns,
             entries: u64::from(self.entries.end - self.entries.start),
@@ -188,6 +189,26 @@ impl Directory {
             rows[runs.start as usize].min_ns.to_native(),
             rows[runs.end as usize - 1].max_ns.to_native(),
         )
+    }
+
+    /// What the engine may count of a stream without reading columns; the stream is below
+    /// [`Self::stream_count`].
+    pub fn stream_totals(&self, stream: u32) -> BlockSummary {
+        let (min_timestamp_ns, max_timestamp_ns) = self.stream_bounds_ns(stream);
+        let (mut blocks, mut entries, mut line_bytes) = (0, 0, 0);
+        for run in self.runs_of_stream(stream) {
+            blocks += 1;
+            entries += u64::from(run.entries.end - run.entries.start);
+            line_bytes += u64::from(run.line_bytes.end - run.line_bytes.start);
+        }
+        BlockSummary {
+            blocks,
+            min_timestamp_ns,
+            max_timestamp_ns,
+            entries,
+            line_bytes,
+            metadata_bytes: None,
+        }
     }
 
     /// The runs of a stream, which is below [`Self::stream_count`], in time order.

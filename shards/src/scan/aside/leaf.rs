@@ -111,9 +111,18 @@ impl Leaf {
 
     /// Whether the totals in the directory answer a run; the run is done then.
     pub(in crate::scan) fn is_answered_by_summary(&mut self, run: &RunInfo, stream: u32) -> bool {
+        self.is_answered_by_totals(&run.summary(), stream)
+    }
+
+    /// Whether the totals of a stream in a segment answer it; the stream is done there then.
+    pub(in crate::scan) fn is_answered_by_totals(
+        &mut self,
+        totals: &BlockSummary,
+        stream: u32,
+    ) -> bool {
         self.counted_as_sealed(|leaf| {
             let (executor, state) = leaf.state(stream);
-            executor.summary(state, &run.summary())
+            executor.summary(state, totals)
         })
     }
 
@@ -130,6 +139,7 @@ impl Leaf {
         let (min_timestamp_ns, max_timestamp_ns) = part.time_bounds_ns();
         let block = &*part.block;
         let summary = BlockSummary {
+            blocks: 1,
             min_timestamp_ns,
             max_timestamp_ns,
             entries: block.len() as u64,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use logsvc_logql::engine::Needs;
 use logsvc_runtime::{Runtime, SideQueue};
 
-use super::frontier::{self, Frontier, Unit, UnitKind};
+use super::frontier::{self, Frontier, HeldRow, Unit, UnitKind};
 use super::hiding::Hides;
 use super::late::{self, RunSource};
 use super::load::{load, load_missing, load_run, prefers_parts};
@@ -78,7 +78,9 @@ impl<R: Runtime> Scan<'_, R> {
         }
         let Some(directory) = self.directory(segment).await else { return Ok(Vec::new()) };
         self.learn(leaf, index, &directory, rows.as_ref()).await?;
-        let mut units = self.units_of(index, &directory, rows).await;
+        let held = self.rows_of(index, &directory, rows).await;
+        let held = self.without_counted(leaf, index, &directory, held).await?;
+        let mut units = self.units_of(index, &directory, held).await;
         if units.is_empty() || self.conditions.is_empty() {
             return Ok(units);
         }
@@ -100,27 +102,44 @@ impl<R: Runtime> Scan<'_, R> {
         Ok(units)
     }
 
-    /// The units of a segment whose directory is given.
-    async fn units_of(
+    /// The streams of the scan that a segment holds.
+    async fn rows_of(
         &mut self,
         index: u32,
         directory: &Arc<HeldDirectory>,
         rows: Option<RowSet>,
-    ) -> Vec<Unit> {
+    ) -> Vec<HeldRow> {
+        let segment = &self.job.segments[index as usize];
         let streams = self.known.streams.len().max(directory.stream_count() as usize);
         if streams <= STREAMS_MAX_ON_CORE {
-            return frontier::units_of(self.job, &mut self.known, index, directory, rows.as_ref());
+            return frontier::rows_of(&mut self.known, segment, directory, rows.as_ref());
         }
-        let (job, directory) = (self.job.without_work(), Arc::clone(directory));
+        let (segment, directory) = (Arc::clone(segment), Arc::clone(directory));
         let mut known = std::mem::take(&mut self.known);
         let find = move || {
-            let units = frontier::units_of(&job, &mut known, index, &directory, rows.as_ref());
-            (units, known)
+            let held = frontier::rows_of(&mut known, &segment, &directory, rows.as_ref());
+            (held, known)
         };
         let queue = Some(self.aside.unwrap_or(SideQueue::Queries));
-        let (units, known) = self.env.compute(queue, find).await;
+        let (held, known) = self.env.compute(queue, find).await;
         self.known = known;
-        units
+        held
+    }
+
+    /// The units of some streams of a segment.
+    async fn units_of(
+        &mut self,
+        index: u32,
+        directory: &Arc<HeldDirectory>,
+        held: Vec<HeldRow>,
+    ) -> Vec<Unit> {
+        if held.len() <= STREAMS_MAX_ON_CORE {
+            return frontier::units_of(self.job, index, directory, &held);
+        }
+        let (job, directory) = (self.job.without_work(), Arc::clone(directory));
+        let queue = Some(self.aside.unwrap_or(SideQueue::Queries));
+        let find = move || frontier::units_of(&job, index, &directory, &held);
+        self.env.compute(queue, find).await
     }
 
     /// Reads the columns that a unit needs, and puts the unit into the batch. False if there is no

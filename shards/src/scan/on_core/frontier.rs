@@ -111,12 +111,20 @@ pub(super) struct Frontier {
 impl Frontier {
     /// The units that a job has to visit, with room for directories of so many bytes. If the
     /// directories of the job take more, segments are visited one by one, so that each directory is
-    /// read once.
-    pub(super) fn new(job: &ScanJob, work: Work, directories_bytes: u64) -> Frontier {
+    /// read once. Segments come first of whose times `is_counted_at_once` is true: totals answer
+    /// most of them, and only what they leave is worth dividing among cores.
+    pub(super) fn new(
+        job: &ScanJob,
+        work: Work,
+        directories_bytes: u64,
+        mut is_counted_at_once: impl FnMut((i64, i64)) -> bool,
+    ) -> Frontier {
         let direction = job.request.plan.direction();
         let bounds = |index: u32| {
             let live = &job.segments[index as usize].live;
-            (key(direction, (live.min_ns, live.max_ns)), index)
+            let bounds_ns = (live.min_ns, live.max_ns);
+            let comes_first = is_counted_at_once(bounds_ns);
+            (if comes_first { i64::MAX } else { key(direction, bounds_ns) }, index)
         };
         let mut segments: Vec<_> = work.segments.into_iter().map(bounds).collect();
         segments.sort_unstable();
@@ -177,14 +185,22 @@ impl WantedStreams {
     }
 }
 
-/// The blocks of a segment in which streams of the scan have entries of its time. Only `rows` may
-/// be of these streams, if they are given.
+/// A stream of the scan that a segment holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct HeldRow {
+    /// Its number in the segment.
+    pub(super) row: u32,
+    /// Its number in the scan.
+    pub(super) stream: u32,
+}
+
+/// The blocks of a segment in which some of its streams have entries of the scan's time. The
+/// streams rise by their rows.
 pub(super) fn units_of(
     job: &ScanJob,
-    known: &mut KnownStreams,
     index: u32,
     directory: &Directory,
-    rows: Option<&RowSet>,
+    rows: &[HeldRow],
 ) -> Vec<Unit> {
     let direction = job.request.plan.direction();
     let (start_ns, end_ns) = job.request.plan.entry_bounds_ns();
@@ -197,10 +213,9 @@ pub(super) fn units_of(
             units.push(Unit { key: key(direction, bounds), kind });
         }
     };
-    let segment = &job.segments[index as usize];
-    let name = segment.live.name;
-    for row in rows_of(known, segment, directory, rows) {
-        for run in directory.runs_of_stream(row) {
+    let name = job.segments[index as usize].live.name;
+    for held in rows {
+        for run in directory.runs_of_stream(held.row) {
             let bounds = (run.min_ns, run.max_ns);
             if !range.overlaps(bounds) || !job.share.has_block(name, run.block) {
                 continue;
@@ -221,30 +236,33 @@ pub(super) fn units_of(
 /// there.
 const SEARCH_STEPS: usize = 8;
 
-/// Streams of the scan that the segment holds, by their number in it, rising.
-fn rows_of(
+/// Streams of the scan that the segment holds, rising by their rows. Only `rows` may be of these
+/// streams, if they are given.
+pub(super) fn rows_of(
     known: &mut KnownStreams,
     segment: &SealedSegment,
     directory: &Directory,
     rows: Option<&RowSet>,
-) -> Vec<u32> {
+) -> Vec<HeldRow> {
     let KnownStreams { streams, wanted } = known;
-    if let Some(rows) = rows {
-        let wanted = wanted.indices(streams);
-        let is_wanted = |id: StreamId| wanted.contains_key(&id) && segment.has_live(id);
-        let rows = rows.within(0..directory.stream_count());
-        return rows.filter(|&row| is_wanted(directory.stream_id(row))).collect();
-    }
-    if streams.len() * SEARCH_STEPS < directory.stream_count() as usize {
-        let held = streams.ids().filter(|id| segment.has_live(*id));
-        let mut found: Vec<u32> = held.filter_map(|id| directory.find_stream(id)).collect();
+    let count = directory.stream_count();
+    if rows.is_none() && streams.len() * SEARCH_STEPS < count as usize {
+        let held = (0..).zip(streams.ids()).filter(|(_, id)| segment.has_live(*id));
+        let row_of = |(stream, id)| Some(HeldRow { row: directory.find_stream(id)?, stream });
+        let mut found: Vec<HeldRow> = held.filter_map(row_of).collect();
         found.sort_unstable();
         return found;
     }
     let wanted = wanted.indices(streams);
-    let rows = 0..directory.stream_count();
-    let is_wanted = |id: StreamId| wanted.contains_key(&id) && segment.has_live(id);
-    rows.filter(|&row| is_wanted(directory.stream_id(row))).collect()
+    let held = |row: u32| {
+        let id = directory.stream_id(row);
+        let stream = *wanted.get(&id).filter(|_| segment.has_live(id))?;
+        Some(HeldRow { row, stream })
+    };
+    match rows {
+        Some(rows) => rows.within(0..count).filter_map(held).collect(),
+        None => (0..count).filter_map(held).collect(),
+    }
 }
 
 /// The runs of a block that are of streams of the job and of its time. They are found again

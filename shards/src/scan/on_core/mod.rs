@@ -18,6 +18,7 @@ mod prune;
 mod rows;
 mod run;
 mod share;
+mod totals;
 
 pub use env::{ScanConfig, ScanEnv};
 pub use job::{LeafReply, ScanJob};

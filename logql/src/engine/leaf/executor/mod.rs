@@ -438,6 +438,23 @@ impl LeafExecutor {
             && (!stream.needs.metadata || self.counts_metadata())
     }
 
+    /// Whether [`LeafExecutor::summary`] may be enough for many blocks of a stream together. The
+    /// bytes of metadata are estimated block by block.
+    #[must_use]
+    pub fn takes_totals(&self) -> bool {
+        matches!(self.collector, Collector::Range(_)) && !self.counts_metadata()
+    }
+
+    /// Whether the same steps see all entries between these times, and all of them are in the range
+    /// of the leaf.
+    #[must_use]
+    pub fn sees_alike(&mut self, min_timestamp_ns: i64, max_timestamp_ns: i64) -> bool {
+        let Collector::Range(range) = &mut self.collector else { return false };
+        min_timestamp_ns >= self.plan.start_ns
+            && max_timestamp_ns < self.plan.end_ns
+            && range.cell(min_timestamp_ns).holds(max_timestamp_ns)
+    }
+
     /// Whether the bytes of metadata are part of the result.
     #[must_use]
     pub fn counts_metadata(&self) -> bool {
@@ -475,7 +492,7 @@ impl LeafExecutor {
             }
         }
         range.add(stream.plain_set, &cell, block.entries, bytes, self.labels.meter());
-        self.stats.summaries += 1;
+        self.stats.summaries += block.blocks;
         self.stats.entries += block.entries;
         self.stats.entries_kept += block.entries;
         self.count_series();
