@@ -12,7 +12,9 @@
 //! is read. A file that cannot be read is moved to the quarantine folder, which no start
 //! empties.
 
-use std::collections::BTreeSet;
+mod clear;
+mod sort;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -20,17 +22,13 @@ use logsvc_runtime::Runtime;
 
 use super::edit::{LeftPart, LiveSegment, ManifestEdit};
 use super::format::encode_checkpoint;
-use super::names::{CHECKPOINT_NAME, QUARANTINE_NAME, SegmentName};
+use super::names::CHECKPOINT_NAME;
 use super::read::{ManifestDamage, ManifestState, read_manifest};
 use super::survey::{FoundSegment, SegmentsSurvey, survey_segments};
-use super::unlisted::{LiveFiles, Unlisted, UnlistedKind, find_unlisted, lost_edits, path_of};
-use crate::types::may_share_streams;
+use super::unlisted::{LiveFiles, Unlisted, UnlistedKind, find_unlisted, lost_edits};
 use crate::wal::covers::Cover;
 use crate::wal::format::WalName;
 use logsvc_segment::version::UnknownVersion;
-
-/// A manifest larger than this is not copied to the quarantine folder.
-const COPIED_MAX_BYTES: usize = 256 << 20;
 
 /// The findings of a start in the segments folder, for the log and the metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -231,79 +229,6 @@ impl OpenedManifest {
         Ok(StartedManifest { usable, unusable, left, preface, report: self.report })
     }
 
-    /// Decides about segment files that are not live: files whose entries may be nowhere else
-    /// become live.
-    fn sort_unlisted(&mut self, replayed: &[WalName]) -> Clearing {
-        let mut clearing = Clearing::default();
-        let files = LiveFiles::new(&self.state, &self.survey);
-        let is_pending = |live: &&LiveSegment| {
-            let is_of = |found: &FoundSegment| (found.name, found.day) == (live.name, live.day);
-            files.is_sound(live)
-                && self.survey.pending.iter().any(is_of)
-                && !self.survey.segments.iter().any(is_of)
-        };
-        clearing.pending = self.state.live.values().filter(is_pending).copied().collect();
-        for file in std::mem::take(&mut self.unlisted) {
-            let path = path_of(&self.segments_dir, &file.found, file.is_pending);
-            match file.kind {
-                UnlistedKind::Removed => clearing.left_overs.push(path),
-                UnlistedKind::Unborn(segment) if is_replayed(&segment, replayed) => {
-                    // If the file cannot be removed, it may outlive the segments that it was made
-                    // of.
-                    self.state.removed.insert(segment.name);
-                    clearing.left_overs.push(path);
-                }
-                UnlistedKind::Unborn(segment) | UnlistedKind::Lost(segment) => {
-                    if file.is_pending {
-                        clearing.pending.push(segment);
-                    }
-                    self.adopt(&path, segment);
-                }
-                UnlistedKind::Misplaced => {
-                    tracing::error!(
-                        file = %path.display(),
-                        "another file has the name of this segment and is live; this one goes to \
-                         the quarantine folder"
-                    );
-                    clearing.quarantined.push((path, file.found));
-                }
-                UnlistedKind::Unreadable(what) => {
-                    tracing::error!(
-                        file = %path.display(),
-                        "a segment that no edit of the manifest names cannot be read ({what}); it \
-                         goes to the quarantine folder"
-                    );
-                    self.report.unreadable_segments += 1;
-                    clearing.quarantined.push((path, file.found));
-                }
-                UnlistedKind::OtherVersion(unknown) => {
-                    tracing::error!("left alone: {unknown}");
-                    self.report.unknown_files.push(unknown);
-                }
-            }
-        }
-        if self.report.adopted_segments > 0 {
-            tracing::error!(
-                segments = self.report.adopted_segments,
-                entries = self.report.adopted_entries,
-                "the manifest has lost edits; segments that none of the others names are read"
-            );
-        }
-        clearing
-    }
-
-    fn adopt(&mut self, path: &Path, segment: LiveSegment) {
-        tracing::error!(
-            file = %path.display(), entries = segment.entries,
-            "no edit of the manifest names a segment whose entries may be nowhere else; it is read"
-        );
-        // The edit that removed it is of no use without the segments that took its place.
-        self.state.removed.remove(&segment.name);
-        self.state.live.insert(segment.name, segment);
-        self.report.adopted_segments += 1;
-        self.report.adopted_entries += segment.entries;
-    }
-
     /// Live segments whose files are there as they ought to be, and the others.
     fn tell_apart(&mut self) -> (Vec<LiveSegment>, Vec<LiveSegment>) {
         let mut usable = Vec::new();
@@ -342,60 +267,6 @@ impl OpenedManifest {
         self.state.left.iter().filter(is_live).copied().collect()
     }
 
-    /// Gives live segments up that are not there, and that lost edits have most likely removed:
-    /// merged segments begin as early and end as late. If they were lost in another way, that is
-    /// said once here, and not at every start; a copy that is put back is read like any segment
-    /// that no edit names.
-    fn forget_merged(&mut self) {
-        if self.state.damage.is_empty() {
-            return;
-        }
-        let files = LiveFiles::new(&self.state, &self.survey);
-        let file = |name: SegmentName| (name.shards, name.shard);
-        let is_merged = |gone: &&LiveSegment| {
-            let holds = |merged: &&LiveSegment| {
-                merged.level > 0
-                    && files.is_sound(merged)
-                    && merged.day == gone.day
-                    && merged.order >= gone.order
-                    && may_share_streams(file(merged.name), file(gone.name))
-            };
-            let merged = || self.state.live.values().filter(holds);
-            files.len_bytes(gone).is_none()
-                && merged().any(|merged| merged.min_ns <= gone.min_ns)
-                && merged().any(|merged| merged.max_ns >= gone.max_ns)
-        };
-        let gone: Vec<LiveSegment> = self.state.live.values().filter(is_merged).copied().collect();
-        for segment in gone {
-            tracing::error!(
-                file = %segment.name.path(&self.segments_dir, segment.day).display(),
-                entries = segment.entries,
-                "a segment is missing; the damaged manifest must have lost the edit by which it was \
-                 merged into another one, so it is given up"
-            );
-            self.state.live.remove(&segment.name);
-            self.report.merged_segments += 1;
-        }
-    }
-
-    /// Forgets segments that are not live any more, once their files are gone for good: a file that
-    /// was removed without a sync may be there again after a power loss.
-    async fn forget_removed<R: Runtime>(&mut self, runtime: &R) {
-        let files = self.survey.segments.iter().chain(&self.survey.pending);
-        let there: BTreeSet<SegmentName> = files.map(|found| found.name).collect();
-        if self.state.removed.iter().all(|name| there.contains(name)) {
-            return;
-        }
-        for day in &self.survey.days {
-            let folder = self.segments_dir.join(day.folder_name());
-            if let Err(error) = runtime.sync_dir(&folder).await {
-                tracing::warn!(%error, folder = %folder.display(), "cannot sync a folder");
-                return;
-            }
-        }
-        self.state.removed.retain(|name| there.contains(name));
-    }
-
     /// Replaces `MANIFEST`.
     async fn checkpoint<R: Runtime>(
         &self,
@@ -416,92 +287,4 @@ impl OpenedManifest {
         }
         runtime.replace_file(&path, bytes).await
     }
-
-    /// Removes the logs that the checkpoint contains.
-    async fn remove_logs<R: Runtime>(&mut self, runtime: &R) {
-        let contained = std::mem::take(&mut self.state.contained_logs);
-        for name in contained.into_iter().chain(std::mem::take(&mut self.state.logs)) {
-            let file_name = name.file_name();
-            let path = self.segments_dir.join(&file_name);
-            if self.is_damaged(&file_name) || self.state.torn_logs.contains(&name) {
-                let target = self.segments_dir.join(QUARANTINE_NAME).join(&file_name);
-                if let Err(error) = runtime.rename(&path, &target).await {
-                    tracing::warn!(%error, file = %path.display(), "cannot keep a damaged file");
-                }
-            } else if let Err(error) = runtime.remove_file(&path).await {
-                // The old log does not count any more.
-                tracing::warn!(%error, file = %path.display(), "cannot remove an old log");
-            }
-        }
-    }
-
-    /// Moves segments to the quarantine folder.
-    async fn quarantine_segments<R: Runtime>(
-        &mut self,
-        runtime: &R,
-        epoch: u32,
-        files: Vec<(PathBuf, FoundSegment)>,
-    ) {
-        for (path, found) in files {
-            // No start has the epoch of another, so nothing is written over.
-            let name = format!("{epoch:08x}-{}-{}", found.day, found.name.file_name());
-            let target = self.segments_dir.join(QUARANTINE_NAME).join(name);
-            match runtime.rename(&path, &target).await {
-                Ok(()) => {
-                    self.report.quarantined_files += 1;
-                    tracing::error!(
-                        file = %path.display(), to = %target.display(), len_bytes = found.len_bytes,
-                        "moved a file to the quarantine folder"
-                    );
-                }
-                Err(error) => tracing::error!(
-                    %error, file = %path.display(), "cannot move a file to the quarantine folder"
-                ),
-            }
-        }
-    }
-
-    fn is_damaged(&self, file_name: &str) -> bool {
-        self.state.damage.iter().any(|damage| damage.file == file_name)
-    }
-
-    async fn keep_damaged_checkpoint<R: Runtime>(&self, runtime: &R, epoch: u32, path: &Path) {
-        let name = format!("{CHECKPOINT_NAME}-{epoch:08x}");
-        let copy = self.segments_dir.join(QUARANTINE_NAME).join(name);
-        let copied = async {
-            let bytes = runtime.read_file(path, COPIED_MAX_BYTES).await?;
-            runtime.replace_file(&copy, bytes).await
-        };
-        match copied.await {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
-                tracing::error!(%error, copy = %copy.display(), "cannot copy a damaged file");
-            }
-        }
-    }
-
-    async fn remove_left_overs<R: Runtime>(&mut self, runtime: &R, paths: Vec<PathBuf>) {
-        for path in paths {
-            match runtime.remove_file(&path).await {
-                Ok(()) => {
-                    self.report.removed_files += 1;
-                    tracing::info!(file = %path.display(), "removed the left-over of a crash");
-                }
-                Err(error) => {
-                    tracing::warn!(%error, file = %path.display(), "cannot remove a left-over");
-                }
-            }
-        }
-    }
-}
-
-/// Whether the log has the entries that a segment was sealed from: log files of its writer are
-/// replayed, or of earlier starts, which its writer had replayed.
-fn is_replayed(sealed: &LiveSegment, replayed: &[WalName]) -> bool {
-    let SegmentName { epoch, shards, shard, .. } = sealed.name;
-    let has_entries = |file: &WalName| {
-        file.epoch < epoch || (file.epoch, file.shards, file.shard) == (epoch, shards, shard)
-    };
-    sealed.level > 0 || replayed.iter().any(has_entries)
 }
