@@ -15,19 +15,22 @@
 mod clear;
 mod sort;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use logsvc_runtime::Runtime;
 
 use super::edit::{LeftPart, LiveSegment, ManifestEdit};
+use super::footers::read_footers;
 use super::format::encode_checkpoint;
-use super::names::CHECKPOINT_NAME;
+use super::names::{CHECKPOINT_NAME, SegmentName};
 use super::read::{ManifestDamage, ManifestState, read_manifest};
 use super::survey::{FoundSegment, SegmentsSurvey, survey_segments};
-use super::unlisted::{LiveFiles, Unlisted, UnlistedKind, find_unlisted, lost_edits};
+use super::unlisted::{LiveFiles, Unlisted, UnlistedKind, find_unlisted, lost_edits, path_of};
 use crate::wal::covers::Cover;
 use crate::wal::format::WalName;
+use logsvc_segment::Footer;
 use logsvc_segment::version::UnknownVersion;
 
 /// The findings of a start in the segments folder, for the log and the metrics.
@@ -60,6 +63,10 @@ pub struct ManifestReport {
     pub removed_wal_files: u64,
     /// Why no checkpoint could be written, if so.
     pub checkpoint_error: Option<String>,
+    /// Footers that were read from the files of segments, because the manifest did not have them.
+    pub read_footers: u64,
+    /// Live segments of which the manifest had only footers that do not check or do not fit.
+    pub wrong_footers: u64,
     /// Files of another version of the program that are left alone.
     pub unknown_files: Vec<UnknownVersion>,
 }
@@ -83,6 +90,8 @@ pub(crate) struct StartedManifest {
     pub(crate) usable: Vec<LiveSegment>,
     /// Live segments that are missing or have another length.
     pub(crate) unusable: Vec<LiveSegment>,
+    /// Footers of the segments to read, as far as they are known.
+    pub(crate) footers: BTreeMap<SegmentName, Footer>,
     /// Streams that have left live segments.
     pub(crate) left: Vec<LeftPart>,
     /// The edits that were read, as one, if no checkpoint could be written: the first edit of each
@@ -193,6 +202,7 @@ impl OpenedManifest {
         let removed = self.state.removed.clone();
         self.forget_removed(runtime).await;
         self.forget_merged();
+        self.complete_footers(runtime, &clearing.pending).await;
         let mut preface = None;
         match self.checkpoint(runtime, epoch, covers.clone()).await {
             Ok(()) => {}
@@ -211,6 +221,8 @@ impl OpenedManifest {
                     removed: removed.into_iter().collect(),
                     covers,
                     left: self.state.left.clone(),
+                    // They only save work, and the disk may be full.
+                    footers: Vec::new(),
                 });
             }
         }
@@ -226,7 +238,12 @@ impl OpenedManifest {
         usable.sort_unstable_by_key(|segment| (segment.order, segment.name));
         self.report.live_segments = usable.len() as u64;
         let left = self.left_of_live();
-        Ok(StartedManifest { usable, unusable, left, preface, report: self.report })
+        let known = |live: &LiveSegment| {
+            let record = self.state.footers.get(&live.name)?;
+            Some((live.name, record.read(live).ok()?))
+        };
+        let footers = usable.iter().filter_map(known).collect();
+        Ok(StartedManifest { usable, unusable, footers, left, preface, report: self.report })
     }
 
     /// Live segments whose files are there as they ought to be, and the others.
@@ -261,6 +278,42 @@ impl OpenedManifest {
         (usable, unusable)
     }
 
+    /// Reads the footers that the manifest lacks from the files, for this start and for the next
+    /// checkpoint. `pending` are live segments that have their pending names.
+    async fn complete_footers<R: Runtime>(&mut self, runtime: &R, pending: &[LiveSegment]) {
+        self.report.wrong_footers = self.state.wrong_footers.len() as u64;
+        for name in &self.state.wrong_footers {
+            tracing::warn!(
+                segment = name.file_name(),
+                "the manifest has a footer of this segment that does not check or does not fit its \
+                 record; the footer of the file counts"
+            );
+        }
+        let pending: BTreeSet<SegmentName> = pending.iter().map(|live| live.name).collect();
+        let files = LiveFiles::new(&self.state, &self.survey);
+        let lacks = |live: &&LiveSegment| {
+            files.is_sound(live) && !self.state.footers.contains_key(&live.name)
+        };
+        let with_path = |live: &LiveSegment| {
+            let found = FoundSegment { day: live.day, name: live.name, len_bytes: live.file_len };
+            let path = path_of(&self.segments_dir, &found, pending.contains(&live.name));
+            (*live, path)
+        };
+        let lacking: Vec<_> = self.state.live.values().filter(lacks).map(with_path).collect();
+        let count = lacking.len();
+        if count == 0 {
+            return;
+        }
+        let records = read_footers(runtime, lacking).await;
+        tracing::info!(
+            segments = count,
+            read = records.len(),
+            "read footers that the manifest lacks"
+        );
+        self.report.read_footers = records.len() as u64;
+        self.state.footers.extend(records.into_iter().map(|record| (record.segment, record)));
+    }
+
     /// Streams that have left segments which are live.
     fn left_of_live(&self) -> Vec<LeftPart> {
         let is_live = |part: &&LeftPart| self.state.live.contains_key(&part.segment);
@@ -279,7 +332,10 @@ impl OpenedManifest {
         // Should the removal of a file be cut short, or fail, the next start has to know that
         // it is no segment which the manifest has forgotten.
         let removed = self.state.removed.iter().copied().collect();
-        let content = ManifestEdit { added, covers, left, removed };
+        let is_live = |name: &SegmentName| self.state.live.contains_key(name);
+        let footers = self.state.footers.values();
+        let footers = footers.filter(|record| is_live(&record.segment)).copied().collect();
+        let content = ManifestEdit { added, covers, left, removed, footers };
         let bytes = encode_checkpoint(epoch, runtime.random_u64(), runtime.unix_nanos(), &content);
         let path = self.segments_dir.join(CHECKPOINT_NAME);
         if self.is_damaged(CHECKPOINT_NAME) {
