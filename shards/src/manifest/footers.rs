@@ -132,3 +132,121 @@ pub(super) async fn read_footers<R: Runtime>(
     };
     iter(segments).map(read).buffer_unordered(READ_AT_ONCE).filter_map(ready).collect().await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Day;
+    use logsvc_runtime::sim::Simulation;
+    use logsvc_segment::{HEADER_LEN, SegmentIdentity, Totals};
+    use std::time::Duration;
+
+    /// A segment file with nothing between header and footer.
+    fn segment(seq: u32) -> (LiveSegment, Footer, Vec<u8>) {
+        let identity = SegmentIdentity { epoch: 3, shards: 2, shard: 1, seq, created_ns: 9 };
+        let offset = HEADER_LEN as u64;
+        let entries = u64::from(seq) + 1;
+        let totals = Totals {
+            streams: 1,
+            runs: 1,
+            blocks: 1,
+            entries,
+            line_bytes: 8,
+            min_ns: -4,
+            max_ns: 5,
+        };
+        let footer = Footer {
+            version: 3,
+            identity,
+            file_len: (HEADER_LEN + FOOTER_LEN) as u64,
+            filters_offset: offset,
+            stream_table_offset: offset,
+            label_index: None,
+            directory_offset: offset,
+            filters_crc: 0,
+            directory_crc: 0,
+            totals,
+            is_draft: false,
+            merged: None,
+        };
+        let live = LiveSegment {
+            name: SegmentName { epoch: 3, shards: 2, shard: 1, seq },
+            day: Day(0),
+            file_len: footer.file_len,
+            min_ns: totals.min_ns,
+            max_ns: totals.max_ns,
+            entries,
+            line_bytes: totals.line_bytes,
+            level: 0,
+            order: 0,
+        };
+        (live, footer, [&identity.encode_header()[..], &footer.encode()].concat())
+    }
+
+    #[test]
+    fn a_record_counts_only_for_the_segment_whose_record_says_the_same() {
+        let (live, footer, _) = segment(7);
+        let record = FooterRecord::of(live.name, &footer);
+        assert_eq!(record.read(&live).ok(), Some(footer));
+        let other = SegmentName { seq: 8, ..live.name };
+        for other in [
+            LiveSegment { name: other, ..live },
+            LiveSegment { file_len: live.file_len + 1, ..live },
+            LiveSegment { min_ns: live.min_ns - 1, ..live },
+            LiveSegment { max_ns: live.max_ns + 1, ..live },
+            LiveSegment { entries: live.entries + 1, ..live },
+            LiveSegment { line_bytes: live.line_bytes + 1, ..live },
+        ] {
+            assert!(matches!(record.read(&other), Err(WrongFooter::Contradiction)), "{other:?}");
+        }
+        for at in 0..FOOTER_LEN {
+            let mut bad = record;
+            bad.bytes[at] ^= 0x40;
+            assert!(matches!(bad.read(&live), Err(WrongFooter::Unreadable(_))), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_record_that_counts_beats_wrong_ones_wherever_they_stand() {
+        let (live, footer, _) = segment(0);
+        let good = FooterRecord::of(live.name, &footer);
+        let bad = FooterRecord { bytes: [0; FOOTER_LEN], ..good };
+        let gone = FooterRecord { segment: SegmentName { seq: 1, ..live.name }, ..good };
+        let all = BTreeMap::from([(live.name, live)]);
+        for records in [vec![good, bad, gone], vec![gone, bad, good, bad], vec![good, good]] {
+            let (counting, wrong) = sort_records(records, &all);
+            assert_eq!(counting, BTreeMap::from([(live.name, good)]));
+            assert_eq!(wrong, BTreeSet::new());
+        }
+        let (counting, wrong) = sort_records(vec![bad, gone], &all);
+        assert_eq!((counting.len(), wrong), (0, BTreeSet::from([live.name])));
+    }
+
+    #[test]
+    fn footers_are_read_side_by_side_and_not_all_at_once() {
+        const COUNT: u32 = 200;
+        let simulation = Simulation::new(1);
+        let disk = simulation.disk().clone();
+        let segments = (0..COUNT).map(|seq| {
+            let (live, _, bytes) = segment(seq);
+            let path = live.name.path("/segments".as_ref(), live.day);
+            disk.write(&path, &bytes);
+            (live, path)
+        });
+        let segments: Vec<_> = segments.collect();
+        let one = |segments: Vec<(LiveSegment, PathBuf)>| {
+            let count = segments.len();
+            let begun = simulation.now();
+            let records = simulation
+                .block_on(|runtime| async move { read_footers(&runtime, segments).await });
+            assert_eq!(records.len(), count);
+            simulation.now().since(begun)
+        };
+        disk.set_latency_nanos(0..=0, 1_000_000..=1_000_000);
+        let alone = one(segments[..1].to_vec()).max(Duration::from_millis(1));
+        let all = one(segments);
+        // A few operations take far longer than others.
+        assert!(all < alone * COUNT / 4, "{all:?} against {alone:?} for one");
+        assert!(all >= alone * (COUNT / READ_AT_ONCE as u32 / 2), "{all:?} against {alone:?}");
+    }
+}

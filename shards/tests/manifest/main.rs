@@ -3,6 +3,7 @@
 mod crashes;
 mod damage;
 mod directed;
+mod footers;
 mod left;
 mod store;
 mod versions;

@@ -11,10 +11,12 @@ use std::rc::Rc;
 use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::sim::SimRuntime;
 use logsvc_runtime::{File, OpenMode, Runtime, temporary_path};
-use logsvc_segment::{Entries, EntriesMetadata, MergedPlace, SegmentIdentity, SegmentWriter};
+use logsvc_segment::{
+    Entries, EntriesMetadata, FOOTER_LEN, MergedPlace, SegmentIdentity, SegmentWriter,
+};
 use logsvc_shards::manifest::{
-    Day, LeftPart, LiveSegment, ManifestEdit, ManifestLog, ManifestLogName, SegmentName,
-    make_day_folder,
+    Day, FooterRecord, LeftPart, LiveSegment, ManifestEdit, ManifestLog, ManifestLogName,
+    SegmentName, make_day_folder,
 };
 use logsvc_shards::node::NodePlan;
 use logsvc_shards::types::StreamPartitions;
@@ -173,6 +175,9 @@ pub(crate) struct Writer {
     next_wal: WalName,
     first_wal: WalName,
     next_seq: u32,
+    /// Footers for the edits to come. A program that does not know them writes none, so every third
+    /// segment has none.
+    footers: BTreeMap<SegmentName, FooterRecord>,
     /// Tokens that are in no segment.
     heads: BTreeSet<Token>,
     /// Segments that the shard's streams have left.
@@ -211,6 +216,7 @@ impl Writer {
             next_wal: first_wal,
             first_wal,
             next_seq: 0,
+            footers: BTreeMap::new(),
             heads,
             left: BTreeSet::new(),
             failed: None,
@@ -370,6 +376,8 @@ impl Writer {
     }
 
     pub(crate) async fn append(&mut self, edit: &ManifestEdit) -> io::Result<()> {
+        let footers = edit.added.iter().filter_map(|segment| self.footers.get(&segment.name));
+        let edit = &ManifestEdit { footers: footers.copied().collect(), ..edit.clone() };
         // In doubt from this moment on, however this ends.
         let key = (self.plan.epoch, self.shard);
         self.model.borrow_mut().in_doubt.entry(key).or_default().push(edit.clone());
@@ -426,6 +434,11 @@ impl Writer {
         let place = order.filter(|_| level > 0).map(|order| MergedPlace { level, order });
         let (bytes, timestamp_ns) = encode_segment(name, day, place)?;
         self.model.borrow_mut().contents.insert(name, tokens);
+        if name.seq % 3 != 2 {
+            let mut footer = [0; FOOTER_LEN];
+            footer.copy_from_slice(&bytes[bytes.len() - FOOTER_LEN..]);
+            self.footers.insert(name, FooterRecord { segment: name, bytes: footer });
+        }
         let segment = LiveSegment {
             name,
             day,
@@ -444,8 +457,15 @@ impl Writer {
         file.write_all_at(bytes, 0).await.0?;
         file.sync_data().await?;
         let pending = name.pending_path(&self.plan.segments_dir, day);
-        self.runtime.rename(&temporary, &pending).await?;
-        self.runtime.sync_dir(&folder).await?;
+        let named = async {
+            self.runtime.rename(&temporary, &pending).await?;
+            self.runtime.sync_dir(&folder).await
+        };
+        if let Err(error) = named.await {
+            // It may have its pending name, so that a start could take it for what the log had.
+            self.orphans.push(segment);
+            return Err(error);
+        }
         Ok(segment)
     }
 }
