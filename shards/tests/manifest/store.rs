@@ -207,7 +207,8 @@ impl Writer {
             model.replayed(plan).into_iter().filter(is_mine).collect()
         };
         Writer {
-            log: ManifestLog::new(runtime.clone(), &plan.segments_dir, plan.epoch, shard),
+            log: ManifestLog::new(runtime.clone(), &plan.segments_dir, plan.epoch, shard)
+                .with_preface(plan.preface.clone()),
             runtime: runtime.clone(),
             model: Rc::clone(model),
             plan: plan.clone(),
