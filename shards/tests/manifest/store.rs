@@ -300,6 +300,7 @@ impl Writer {
             let model = self.model.borrow();
             self.heads.retain(|token| !model.contents[&segment.name].contains(token));
         }
+        self.settle().await?;
         self.plan.replayed.release(&self.runtime, &self.plan.wal_dir, self.shard).await;
         let is_own = |cover: &&Cover| cover.wal_epoch == self.first_wal.epoch;
         if let Some(cover) = edit.covers.iter().find(is_own) {
@@ -332,6 +333,7 @@ impl Writer {
         self.append(&edit).await?;
         live.retain(|segment| !edit.removed.contains(&segment.name));
         live.push(added);
+        self.settle().await?;
         for input in inputs {
             remove(&self.runtime, &input.name.path(&self.plan.segments_dir, input.day)).await;
         }
@@ -373,9 +375,11 @@ impl Writer {
         self.append(&edit).await?;
         self.left.insert(input.name);
         live.extend(&edit.added);
-        Ok(())
+        self.settle().await
     }
 
+    /// Brings an edit into force. The segments that it adds have to be settled before anything that
+    /// they replace goes.
     pub(crate) async fn append(&mut self, edit: &ManifestEdit) -> io::Result<()> {
         let footers = edit.added.iter().filter_map(|segment| self.footers.get(&segment.name));
         let edit = &ManifestEdit { footers: footers.copied().collect(), ..edit.clone() };
@@ -400,7 +404,7 @@ impl Writer {
             }
         }
         self.unsettled.extend(&edit.added);
-        self.settle().await
+        Ok(())
     }
 
     /// Segments that only failed edits have added.
