@@ -11,6 +11,7 @@ mod data;
 mod deadlines;
 mod deletions;
 mod faults;
+mod footers;
 mod life;
 mod naive;
 mod newest;
