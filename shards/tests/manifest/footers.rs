@@ -7,87 +7,15 @@ use std::path::{Path, PathBuf};
 use logsvc_runtime::sim::{Disk, DiskOperation, Simulation};
 use logsvc_segment::{FOOTER_LEN, Footer};
 use logsvc_shards::check::{Severity, inspect_segment};
-use logsvc_shards::manifest::{CHECKPOINT_NAME, LiveSegment};
+use logsvc_shards::manifest::LiveSegment;
 use logsvc_shards::node::NodePlan;
-use logsvc_shards::wal::format::{FRAME_HEADER_LEN, FrameHeader, Layout};
 
+use crate::checkpoint::{CHECKPOINT, Checkpoint, seal};
 use crate::damage::{Store, check, start};
 use crate::store::{SEGMENTS_DIR, live};
 
-/// A record *footer*: kind, name, footer.
-const RECORD_LEN: usize = 1 + 16 + FOOTER_LEN;
-const KIND_FOOTER: u8 = 6;
-
-fn checkpoint_path() -> PathBuf {
-    Path::new(SEGMENTS_DIR).join(CHECKPOINT_NAME)
-}
-
 fn path_of(segment: &LiveSegment) -> PathBuf {
     segment.name.path(Path::new(SEGMENTS_DIR), segment.day)
-}
-
-/// A `MANIFEST`, taken apart.
-struct Checkpoint {
-    header: Vec<u8>,
-    payloads: Vec<Vec<u8>>,
-}
-
-impl Checkpoint {
-    fn read(disk: &Disk) -> Checkpoint {
-        let bytes = disk.read(checkpoint_path()).expect("a checkpoint");
-        let mut payloads = Vec::new();
-        let mut offset = 512;
-        while offset < bytes.len() {
-            let header = FrameHeader::decode_any(&bytes[offset..]).expect("a frame");
-            let start = offset + FRAME_HEADER_LEN;
-            let end = start + header.payload_len as usize;
-            payloads.push(bytes[start..end].to_vec());
-            offset = end.next_multiple_of(512);
-        }
-        Checkpoint { header: bytes[..64].to_vec(), payloads }
-    }
-
-    /// Writes it with checksums that are right.
-    fn write(mut self, disk: &Disk) {
-        self.header[40..48].copy_from_slice(&(self.payloads.len() as u64).to_le_bytes());
-        seal(&mut self.header);
-        let nonce = u64::from_le_bytes(self.header[16..24].try_into().expect("eight bytes"));
-        let mut bytes = self.header;
-        for (number, payload) in (0..).zip(&self.payloads) {
-            bytes.resize(bytes.len().next_multiple_of(512), 0);
-            let header = FrameHeader {
-                nonce,
-                number,
-                durable_len: bytes.len() as u64,
-                payload_len: payload.len() as u32,
-                payload_crc: crc32c::crc32c(payload),
-                layout: Layout::Packed,
-            };
-            bytes.extend_from_slice(&header.encode());
-            bytes.extend_from_slice(payload);
-        }
-        disk.write(checkpoint_path(), &bytes);
-    }
-
-    /// The footers that it has.
-    fn footers(&mut self) -> Vec<&mut [u8]> {
-        let frames = self.payloads.iter_mut().filter(|payload| payload[0] == KIND_FOOTER);
-        let records = frames.flat_map(|payload| payload.chunks_exact_mut(RECORD_LEN));
-        records.map(|record| &mut record[RECORD_LEN - FOOTER_LEN..]).collect()
-    }
-
-    /// Takes the footers out, so that it is as a program writes it that does not know them.
-    fn without_footers(mut self) -> Checkpoint {
-        self.payloads.retain(|payload| payload[0] != KIND_FOOTER);
-        self
-    }
-}
-
-/// Gives a header or footer the checksum of its bytes.
-fn seal(bytes: &mut [u8]) {
-    bytes[12..16].fill(0);
-    let crc = crc32c::crc32c(bytes);
-    bytes[12..16].copy_from_slice(&crc.to_le_bytes());
 }
 
 /// A store whose `MANIFEST` was written by a start that found nothing else to do.
@@ -279,7 +207,7 @@ fn a_check_compares_the_footers_of_files_and_manifest() {
 #[test]
 fn damaged_footers_lose_nothing_and_are_read_anew() {
     let (store, _, disk, first) = store();
-    let bytes = disk.read(checkpoint_path()).expect("a checkpoint");
+    let bytes = disk.read(CHECKPOINT).expect("a checkpoint");
     let footers = bytes.windows(8).enumerate().filter(|(_, window)| *window == b"LSVC-SGF");
     let footers: Vec<usize> = footers.map(|(at, _)| at).collect();
     assert_eq!(footers.len(), first.segments.len());
@@ -290,7 +218,7 @@ fn damaged_footers_lose_nothing_and_are_read_anew() {
         for (content, path) in &files {
             disk.write(path, content.as_ref().expect("it is there"));
         }
-        assert!(disk.corrupt(checkpoint_path(), offset as u64, 0x10));
+        assert!(disk.corrupt(CHECKPOINT, offset as u64, 0x10));
         let plan = start(&simulation);
         assert_ne!(plan.manifest.damage, [], "byte {offset}");
         assert!(store.model.borrow().lost(&plan).is_empty(), "byte {offset}");
