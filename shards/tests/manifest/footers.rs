@@ -143,7 +143,7 @@ fn a_wrong_footer_does_not_count() {
             "those of each other",
             |footers| {
                 let first = footers[0].to_vec();
-                let second = std::mem::replace(&mut footers[1], &mut []);
+                let second = std::mem::take(&mut footers[1]);
                 footers[0].copy_from_slice(second);
                 second.copy_from_slice(&first);
             },
