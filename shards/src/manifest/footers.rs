@@ -58,7 +58,8 @@ impl FooterRecord {
         let footer = Footer::parse(&self.bytes, u64_at(&self.bytes, FILE_LEN_AT))?;
         let totals = footer.totals;
         let says = (footer.file_len, totals.min_ns, totals.max_ns, totals.entries);
-        let is_of = is_footer_of(&footer, live.name)
+        let is_of = self.segment == live.name
+            && is_footer_of(&footer, live.name)
             && says == (live.file_len, live.min_ns, live.max_ns, live.entries)
             && totals.line_bytes == live.line_bytes;
         if is_of { Ok(footer) } else { Err(WrongFooter::Contradiction) }
