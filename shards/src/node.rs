@@ -7,6 +7,7 @@
 //! crash are removed if their contents are elsewhere. One place decides the order in which log
 //! files are replayed. [`NodeError`] lists the failures.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +15,9 @@ use std::sync::Arc;
 use logsvc_runtime::{File, OpenMode, Runtime};
 
 use crate::deletion::store::{LoadError, LoadedRequests, load};
-use crate::manifest::{LiveSegment, ManifestEdit, ManifestReport, OpenedManifest, QUARANTINE_NAME};
+use crate::manifest::{
+    LiveSegment, ManifestEdit, ManifestReport, OpenedManifest, QUARANTINE_NAME, SegmentName,
+};
 use crate::retention::{NodeSegments, StartClock, clock_path};
 use crate::wal::covers::{Cover, FileCovers};
 use crate::wal::format::{FileHeader, WalName};
@@ -23,6 +26,7 @@ use crate::wal::planned::{
 };
 use crate::wal::progress::ReplayProgress;
 use crate::wal::replayed::{ReplayedFiles, remove_file};
+use logsvc_segment::Footer;
 use logsvc_segment::version::{UnknownVersion, describe};
 
 /// The contents of the FORMAT file.
@@ -106,6 +110,9 @@ pub struct NodePlan {
     /// Segments that queries read, by [`LiveSegment::order`]. Their files are there and
     /// have the right length.
     pub segments: Arc<[LiveSegment]>,
+    /// The footers of these segments; where one is missing, whoever opens the segment reads it from
+    /// the file. About 200 bytes per segment.
+    pub footers: Arc<BTreeMap<SegmentName, Footer>>,
     /// Live segments whose files are missing or have another length. They stay in the
     /// manifest until an edit removes them.
     pub unusable_segments: Arc<[LiveSegment]>,
@@ -225,6 +232,7 @@ pub async fn open_node_with<R: Runtime>(
         covers,
         node_segments: Arc::new(NodeSegments::new(&started.usable, &started.left, shards)),
         segments: started.usable.into(),
+        footers: Arc::new(started.footers),
         unusable_segments: started.unusable.into(),
         preface: started.preface.map(Arc::new),
         manifest: started.report,

@@ -83,9 +83,15 @@ fn segments_are_checked_and_printed() {
         let (code, said) = tool(&["inspect"], segment);
         assert_eq!(code, 0, "{said}");
         let name = segment.file_name().expect("a name").to_str().expect("text");
-        for text in
-            [name, "  live       yes", "block 0: ", "timestamps", "app=\"one\"", "app=\"two\""]
-        {
+        for text in [
+            name,
+            "  live       yes",
+            "  footer     as in the manifest",
+            "block 0: ",
+            "timestamps",
+            "app=\"one\"",
+            "app=\"two\"",
+        ] {
             assert!(said.contains(text), "{text} is not in\n{said}");
         }
     }

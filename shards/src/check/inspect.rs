@@ -6,7 +6,9 @@ use std::path::Path;
 use logsvc_runtime::{File, OpenMode, Runtime};
 
 use crate::deletion::format::MAGIC as REQUESTS_MAGIC;
-use crate::manifest::{CHECKPOINT_NAME, Day, ManifestLogName, ManifestState, read_manifest};
+use crate::manifest::{
+    CHECKPOINT_NAME, Day, ManifestLogName, ManifestState, SegmentName, read_manifest,
+};
 use crate::types::StreamPartitions;
 use logsvc_segment::{Decoder, HEADER_LEN, MergedPlace, Part};
 
@@ -78,6 +80,9 @@ pub async fn inspect_segment<R: Runtime>(
         Some(Ok(manifest)) => {
             let is_live = manifest.live.contains_key(&name);
             print(format!("  live       {}", if is_live { "yes" } else { "no" }));
+            if is_live {
+                print(format!("  footer     {}", footer_in(&manifest, name, &segment)));
+            }
             for unknown in &manifest.unknown {
                 print(format!("  manifest   {unknown}"));
             }
@@ -146,6 +151,22 @@ pub async fn inspect_segment<R: Runtime>(
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
     }
     Ok(())
+}
+
+/// Tells whether the manifest repeats the footer of a live segment.
+fn footer_in<F: File>(
+    manifest: &ManifestState,
+    name: SegmentName,
+    segment: &OpenSegment<F>,
+) -> &'static str {
+    match manifest.footers.get(&name) {
+        Some(record) if segment.has_footer(record) => "as in the manifest",
+        Some(_) => "differs from the one in the manifest",
+        None if manifest.wrong_footers.contains(&name) => {
+            "the one in the manifest does not check or does not fit, and does not count"
+        }
+        None => "not in the manifest; the next start reads it from the file",
+    }
 }
 
 /// The manifest of the data folder that a segment lies in; `None` if the folder above the folder of

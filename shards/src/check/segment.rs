@@ -6,7 +6,7 @@ use std::path::Path;
 
 use logsvc_runtime::{File, OpenMode, Runtime};
 
-use crate::manifest::{LiveSegment, SegmentName};
+use crate::manifest::{FooterRecord, LiveSegment, SegmentName};
 use crate::types::StreamPartitions;
 use logsvc_segment::{
     ColumnKind, Decoder, Directory, FOOTER_LEN, Footer, HEADER_LEN, Part, SegmentError,
@@ -45,6 +45,8 @@ impl From<io::Error> for Stop {
 /// A segment file that is open and whose footer and directory check.
 pub(super) struct OpenSegment<F> {
     file: F,
+    /// The bytes of the footer.
+    footer: Vec<u8>,
     pub(super) directory: Directory,
     pub(super) read_bytes: u64,
 }
@@ -58,7 +60,12 @@ impl<F: File> OpenSegment<F> {
         let range = footer.directory_range();
         let read_bytes = (len_bytes - offset) + (range.end - range.start);
         let directory = Directory::open(footer, read(&file, range).await?)?;
-        Ok(OpenSegment { file, directory, read_bytes })
+        Ok(OpenSegment { file, footer: tail, directory, read_bytes })
+    }
+
+    /// Whether the manifest has the same footer.
+    pub(super) fn has_footer(&self, record: &FooterRecord) -> bool {
+        self.footer == record.bytes
     }
 
     pub(super) fn file(&self) -> &F {
@@ -77,11 +84,13 @@ async fn read<F: File>(file: &F, range: Range<u64>) -> io::Result<Vec<u8>> {
     result.map(|()| bytes)
 }
 
-/// Verifies a segment against its entry in the manifest, and counts the streams that have left it.
+/// Verifies a segment against its entry in the manifest and the footer there, if it has one, and
+/// counts the streams that have left it.
 pub(super) async fn check_segment<R: Runtime>(
     runtime: &R,
     path: &Path,
     expected: &LiveSegment,
+    footer: Option<&FooterRecord>,
     left: &StreamPartitions,
     report: &mut CheckReport,
 ) {
@@ -100,6 +109,10 @@ pub(super) async fn check_segment<R: Runtime>(
         }
         Err(Stop::Io(error)) => return report.damage(path, 0, format!("cannot read it: {error}")),
     };
+    if footer.is_some_and(|footer| !segment.has_footer(footer)) {
+        let offset = expected.file_len.saturating_sub(FOOTER_LEN as u64);
+        report.damage(path, offset, "the footer is not the one in the manifest");
+    }
     if !left.is_empty() {
         let totals = LeftTotals::count(&segment.directory, left);
         report.note(path, 0, totals.to_string());

@@ -99,6 +99,14 @@ pub async fn check_store<R: Runtime>(
         let what = format!("streams are said to have left {}, which is not live", name.file_name());
         report.damage(&segments_dir, 0, what);
     }
+    for name in &manifest.wrong_footers {
+        let what = format!(
+            "the manifest has a footer of {} that does not check or does not fit its record; that \
+             of the file counts",
+            name.file_name()
+        );
+        report.damage(&segments_dir, 0, what);
+    }
     let none = StreamPartitions::default();
     for segment in manifest.live.values() {
         report.segments += 1;
@@ -123,7 +131,10 @@ pub async fn check_store<R: Runtime>(
                 let what = format!("the segment has {len} bytes instead of {}", segment.file_len);
                 report.damage(&path, len, what);
             }
-            Some(_) => check_segment(runtime, &path, segment, left, &mut report).await,
+            Some(_) => {
+                let footer = manifest.footers.get(&segment.name);
+                check_segment(runtime, &path, segment, footer, left, &mut report).await;
+            }
         }
     }
     let covers = if manifest.damage.is_empty() && is_known { manifest.covers } else { Vec::new() };
@@ -195,7 +206,8 @@ async fn tell_unlisted<R: Runtime>(
                     segment.entries
                 );
                 report.damage(&path, 0, what);
-                check_segment(runtime, &path, &segment, &StreamPartitions::default(), report).await;
+                let none = StreamPartitions::default();
+                check_segment(runtime, &path, &segment, None, &none, report).await;
             }
             UnlistedKind::Misplaced => report.damage(
                 &path,

@@ -203,6 +203,7 @@ impl<R: Runtime> Compactor<R> {
             removed: own,
             covers: Vec::new(),
             left: shared.into_iter().map(|name| self.left(name)).collect(),
+            footers: added.iter().map(|opened| opened.segment.footer_record()).collect(),
         };
         let outcome = MaintenanceOutcome {
             is_merge: true,

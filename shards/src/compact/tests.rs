@@ -269,7 +269,8 @@ fn a_merge_shows_what_its_inputs_have_shown() {
             let count: usize = expected.values().map(Vec::len).sum();
             assert_eq!(outcome.entries_out, count as u64);
             // A merged segment may be merged again, and opened as a start does it.
-            let open = crate::sealed::open_segment(&runtime, SEGMENTS_DIR.as_ref(), added.live);
+            let open =
+                crate::sealed::open_segment(&runtime, SEGMENTS_DIR.as_ref(), added.live, None);
             let opened = Arc::new(open.await.unwrap());
             let more = random_content(&mut rng, 0, spread, &[]);
             let behind = write(&bench.folder, &more, 0).await;

@@ -103,7 +103,7 @@ pub(super) async fn read_content<F: File>(file: &F) -> io::Result<Content> {
 
 /// Whether the frame at `offset`, which does not check, is one that was not written to
 /// its end: a sector that it would take is missing or holds only zeros. A frame's last
-/// byte is not zero, nor are 73 bytes on end within it, so no sector of a whole one
+/// byte is not zero, nor are 177 bytes on end within it, so no sector of a whole one
 /// looks like that.
 async fn is_torn<F: File>(
     file: &F,

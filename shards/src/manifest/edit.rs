@@ -6,8 +6,10 @@
 
 use crate::wal::covers::Cover;
 use crate::wal::format::PAYLOAD_MAX_BYTES;
+use logsvc_segment::FOOTER_LEN;
 use logsvc_segment::batch::{u32_at, u64_at};
 
+use super::footers::FooterRecord;
 use super::names::{Day, SegmentName};
 
 /// A segment that queries read.
@@ -62,6 +64,9 @@ pub struct ManifestEdit {
     pub covers: Vec<Cover>,
     /// Streams that have left segments which are live for others.
     pub left: Vec<LeftPart>,
+    /// Footers of the segments that become live, so that a start need not read them from the files.
+    /// Change nothing in the live set.
+    pub footers: Vec<FooterRecord>,
 }
 
 /// The payload of a frame is not an edit although its checksum holds.
@@ -81,26 +86,30 @@ const KIND_REMOVED: u8 = 2;
 const KIND_COVER: u8 = 3;
 const KIND_END: u8 = 4;
 const KIND_LEFT: u8 = 5;
+const KIND_FOOTER: u8 = 6;
 
 const ADDED_LEN: usize = 72;
 const REMOVED_LEN: usize = 16;
 const COVER_LEN: usize = 24;
 const LEFT_LEN: usize = 24;
+const FOOTER_RECORD_LEN: usize = 16 + FOOTER_LEN;
 
 impl ManifestEdit {
     /// Whether the edit changes nothing.
     pub fn is_empty(&self) -> bool {
-        let ManifestEdit { added, removed, covers, left } = self;
-        added.is_empty() && removed.is_empty() && covers.is_empty() && left.is_empty()
+        let ManifestEdit { added, removed, covers, left, footers } = self;
+        let is_same_set = added.is_empty() && removed.is_empty() && left.is_empty();
+        is_same_set && covers.is_empty() && footers.is_empty()
     }
 
     /// Appends the payload of the edit's frame. `None` if it is too large for one
-    /// (about 3.6 million records).
+    /// (about a million segments with their footers).
     pub(super) fn encode(&self, out: &mut Vec<u8>) -> Option<()> {
         let len = self.added.len() * (1 + ADDED_LEN)
             + self.removed.len() * (1 + REMOVED_LEN)
             + self.covers.len() * (1 + COVER_LEN)
             + self.left.len() * (1 + LEFT_LEN)
+            + self.footers.len() * (1 + FOOTER_RECORD_LEN)
             + 1;
         if len > PAYLOAD_MAX_BYTES {
             return None;
@@ -146,6 +155,11 @@ impl ManifestEdit {
                 out.extend_from_slice(&u32::from(number).to_le_bytes());
             }
         }
+        for footer in &self.footers {
+            out.push(KIND_FOOTER);
+            write_name(out, footer.segment);
+            out.extend_from_slice(&footer.bytes);
+        }
         out.push(KIND_END);
         Some(())
     }
@@ -164,6 +178,7 @@ impl ManifestEdit {
                 KIND_REMOVED => REMOVED_LEN,
                 KIND_COVER => COVER_LEN,
                 KIND_LEFT => LEFT_LEN,
+                KIND_FOOTER => FOOTER_RECORD_LEN,
                 KIND_END if offset + 1 == payload.len() => return Ok(edit),
                 KIND_END => return Err(error("it does not end at the end")),
                 0 => return Err(error("a record without a kind")),
@@ -176,7 +191,8 @@ impl ManifestEdit {
                 KIND_ADDED => edit.added.push(read_added(body).map_err(error)?),
                 KIND_REMOVED => edit.removed.push(read_name(body)),
                 KIND_COVER => edit.covers.push(read_cover(body).map_err(error)?),
-                _ => edit.left.push(read_left(body).map_err(error)?),
+                KIND_LEFT => edit.left.push(read_left(body).map_err(error)?),
+                _ => edit.footers.push(read_footer_record(body)),
             }
             offset += 1 + len;
         }
@@ -236,6 +252,13 @@ fn read_left(body: &[u8]) -> Result<LeftPart, &'static str> {
     Ok(LeftPart { segment: read_name(body), by_shards, by_shard })
 }
 
+/// Whether the footer counts is decided where the segment's record is known.
+fn read_footer_record(body: &[u8]) -> FooterRecord {
+    let mut bytes = [0; FOOTER_LEN];
+    bytes.copy_from_slice(&body[FOOTER_RECORD_LEN - FOOTER_LEN..]);
+    FooterRecord { segment: read_name(body), bytes }
+}
+
 /// A part of a partition, which stands at the end of covers and of parts that have left.
 fn read_part(body: &[u8]) -> Result<(u16, u16), &'static str> {
     let (by_shards, by_shard) = (u32_at(body, 16), u32_at(body, 20));
@@ -292,7 +315,13 @@ pub(super) mod tests {
             LeftPart { segment: name(rng), by_shards, by_shard }
         });
         let left = left.collect();
-        ManifestEdit { added, removed, covers, left }
+        let footers = (0..rng.below(3)).map(|_| {
+            let mut bytes = [0; FOOTER_LEN];
+            bytes.iter_mut().for_each(|byte| *byte = rng.next_u64() as u8);
+            FooterRecord { segment: name(rng), bytes }
+        });
+        let footers = footers.collect();
+        ManifestEdit { added, removed, covers, left, footers }
     }
 
     #[test]
@@ -331,7 +360,9 @@ pub(super) mod tests {
         let part = LeftPart { segment: name, by_shards: 2, by_shard: 1 };
         let mut payload = Vec::new();
         ManifestEdit { left: vec![part], ..ManifestEdit::default() }.encode(&mut payload);
-        for (at, byte) in [(0, 6), (0, 4), (17, 0), (17, 1), (19, 1), (21, 2), (24, 1), (25, 5)] {
+        for (at, byte) in
+            [(0, 6), (0, 7), (0, 4), (17, 0), (17, 1), (19, 1), (21, 2), (24, 1), (25, 5)]
+        {
             let mut bad = payload.clone();
             bad[at] = byte;
             assert!(ManifestEdit::decode(&bad).is_err(), "byte {at} is {byte}");

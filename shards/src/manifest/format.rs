@@ -168,10 +168,15 @@ pub(super) fn encode_checkpoint(
         .removed
         .chunks(CHECKPOINT_FRAME_RECORDS)
         .map(|chunk| ManifestEdit { removed: chunk.to_vec(), ..ManifestEdit::default() });
-    let frames = added.len() + covers.len() + left.len() + removed.len();
+    let footers = content
+        .footers
+        .chunks(CHECKPOINT_FRAME_RECORDS)
+        .map(|chunk| ManifestEdit { footers: chunk.to_vec(), ..ManifestEdit::default() });
+    let frames = added.len() + covers.len() + left.len() + removed.len() + footers.len();
     let role = Role::Checkpoint { epoch, frames: frames as u64 };
     let mut out = ManifestHeader { role, nonce, created_ns }.encode().to_vec();
-    for (number, edit) in added.chain(covers).chain(left).chain(removed).enumerate() {
+    let edits = added.chain(covers).chain(left).chain(removed).chain(footers);
+    for (number, edit) in edits.enumerate() {
         push_frame(&mut out, 0, nonce, number as u64, &edit)
             .expect("a few hundred records fit a frame");
     }

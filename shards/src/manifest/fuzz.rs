@@ -111,6 +111,14 @@ pub(crate) fn check(data: &[u8]) {
         whole.added.extend(&edit.added);
         whole.covers.extend(&edit.covers);
         whole.left.extend(&edit.left);
+        whole.footers.extend(&edit.footers);
+        for (record, live) in
+            edit.footers.iter().flat_map(|r| edit.added.iter().map(move |l| (r, l)))
+        {
+            if let Ok(footer) = record.read(live) {
+                assert_eq!((footer.file_len, record.segment), (live.file_len, live.name));
+            }
+        }
     }
     let has_other_nonce = ManifestHeader::decode(&log).is_some_and(|header| header.nonce != 7);
     assert!(has_other_nonce || edits_of(log).1 == edits);
@@ -121,6 +129,7 @@ pub(crate) fn check(data: &[u8]) {
         read.added.extend(frame.added);
         read.covers.extend(frame.covers);
         read.left.extend(frame.left);
+        read.footers.extend(frame.footers);
     }
     assert_eq!(read, whole);
 }

@@ -169,6 +169,7 @@ fn joined(first: &ManifestEdit, second: &ManifestEdit) -> ManifestEdit {
         removed: [&first.removed[..], &second.removed].concat(),
         covers: [&first.covers[..], &second.covers].concat(),
         left: [&first.left[..], &second.left].concat(),
+        footers: [&first.footers[..], &second.footers].concat(),
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The manifest is a checkpoint (`MANIFEST`), written at each start, and the edits since then,
 //! in one log per shard ([`ManifestLog`]). [`read_manifest`] puts them together. The start of a
-//! node does so, removes the left-overs of a crash, and writes the next checkpoint.
+//! node does so, removes the left-overs of a crash, and writes the next checkpoint. It repeats the
+//! footers of the live segments, so that a start opens none of their files.
 //! `docs/format.md` has the bytes and the rules.
 //!
 //! Guarantees: an acknowledged edit is in force, whole, at every later start. No edit is in
@@ -13,6 +14,7 @@
 mod adopt;
 mod content;
 mod edit;
+mod footers;
 mod format;
 pub(crate) mod fuzz;
 mod log;
@@ -24,6 +26,8 @@ mod task_lock;
 mod unlisted;
 
 pub use edit::{EditError, LeftPart, LiveSegment, ManifestEdit};
+pub use footers::FooterRecord;
+pub(crate) use footers::read_footer;
 pub use log::ManifestLog;
 pub use names::{CHECKPOINT_NAME, Day, ManifestLogName, SegmentName, make_day_folder};
 pub(crate) use names::{QUARANTINE_NAME, is_manifest_file};

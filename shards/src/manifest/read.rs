@@ -12,6 +12,7 @@ use logsvc_runtime::{OpenMode, Runtime};
 
 use super::content::{Content, read_content};
 use super::edit::{LeftPart, LiveSegment, ManifestEdit};
+use super::footers::{FooterRecord, sort_records};
 use super::format::Role;
 use super::names::{CHECKPOINT_NAME, ManifestLogName, SegmentName};
 use crate::types::StreamPartitions;
@@ -30,6 +31,10 @@ pub struct ManifestState {
     pub outputs: BTreeMap<SegmentName, Vec<SegmentName>>,
     /// Streams that have left segments which were not removed.
     pub left: Vec<LeftPart>,
+    /// Footers of live segments, as far as they are known and fit the segments' records.
+    pub footers: BTreeMap<SegmentName, FooterRecord>,
+    /// Live segments of which only footers are known that do not check, or do not fit.
+    pub wrong_footers: BTreeSet<SegmentName>,
     /// Covers of the write-ahead log. Not to be heeded if there is damage.
     pub covers: Vec<Cover>,
     /// Whether there is a `MANIFEST`.
@@ -91,10 +96,11 @@ pub async fn read_manifest<R: Runtime>(
     has_segments: bool,
 ) -> io::Result<ManifestState> {
     let mut state = ManifestState::default();
+    let mut footers = Vec::new();
     match read_file(runtime, &segments_dir.join(CHECKPOINT_NAME)).await? {
         Some(content) => {
             state.note_unknown(segments_dir, CHECKPOINT_NAME, &content);
-            apply_checkpoint(&mut state, content);
+            apply_checkpoint(&mut state, content, &mut footers);
         }
         None if logs.is_empty() && !has_segments => {}
         None => state.damaged(CHECKPOINT_NAME.to_owned(), 0, "it is gone"),
@@ -120,12 +126,13 @@ pub async fn read_manifest<R: Runtime>(
             state.damaged(of_writer[of_writer.len() - 1].file_name(), 0, what);
         }
         for (_, edit) in edits {
-            take(&mut state, edit);
+            take(&mut state, edit, &mut footers);
         }
     }
     drop_complete_left(&mut state);
     let removed = &state.removed;
     state.live.retain(|name, _| !removed.contains(name));
+    (state.footers, state.wrong_footers) = sort_records(footers, &state.live);
     state.covers = strongest(std::mem::take(&mut state.covers));
     Ok(state)
 }
@@ -138,7 +145,7 @@ async fn read_file<R: Runtime>(runtime: &R, path: &Path) -> io::Result<Option<Co
     }
 }
 
-fn apply_checkpoint(state: &mut ManifestState, content: Content) {
+fn apply_checkpoint(state: &mut ManifestState, content: Content, footers: &mut Vec<FooterRecord>) {
     state.has_checkpoint = true;
     if content.unknown.is_some() && content.header.is_none() {
         return;
@@ -160,13 +167,14 @@ fn apply_checkpoint(state: &mut ManifestState, content: Content) {
         state.damaged(CHECKPOINT_NAME.to_owned(), 0, "frames are missing");
     }
     for (_, edit) in content.edits {
-        take(state, edit);
+        take(state, edit, footers);
     }
 }
 
 /// Takes an edit over. An edit of a checkpoint removes the segments that the previous start removed
 /// and whose files were left.
-fn take(state: &mut ManifestState, edit: ManifestEdit) {
+fn take(state: &mut ManifestState, edit: ManifestEdit, footers: &mut Vec<FooterRecord>) {
+    footers.extend(edit.footers);
     let added: Vec<SegmentName> = edit.added.iter().map(|segment| segment.name).collect();
     let of_left = edit.left.iter().map(|part| &part.segment);
     if !added.is_empty() {

@@ -12,25 +12,26 @@
 //! is read. A file that cannot be read is moved to the quarantine folder, which no start
 //! empties.
 
-use std::collections::BTreeSet;
+mod clear;
+mod sort;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use logsvc_runtime::Runtime;
 
 use super::edit::{LeftPart, LiveSegment, ManifestEdit};
+use super::footers::read_footers;
 use super::format::encode_checkpoint;
-use super::names::{CHECKPOINT_NAME, QUARANTINE_NAME, SegmentName};
+use super::names::{CHECKPOINT_NAME, SegmentName};
 use super::read::{ManifestDamage, ManifestState, read_manifest};
 use super::survey::{FoundSegment, SegmentsSurvey, survey_segments};
 use super::unlisted::{LiveFiles, Unlisted, UnlistedKind, find_unlisted, lost_edits, path_of};
-use crate::types::may_share_streams;
 use crate::wal::covers::Cover;
 use crate::wal::format::WalName;
+use logsvc_segment::Footer;
 use logsvc_segment::version::UnknownVersion;
-
-/// A manifest larger than this is not copied to the quarantine folder.
-const COPIED_MAX_BYTES: usize = 256 << 20;
 
 /// The findings of a start in the segments folder, for the log and the metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,6 +63,10 @@ pub struct ManifestReport {
     pub removed_wal_files: u64,
     /// Why no checkpoint could be written, if so.
     pub checkpoint_error: Option<String>,
+    /// Footers that were read from the files of segments, because the manifest did not have them.
+    pub read_footers: u64,
+    /// Live segments of which the manifest had only footers that do not check or do not fit.
+    pub wrong_footers: u64,
     /// Files of another version of the program that are left alone.
     pub unknown_files: Vec<UnknownVersion>,
 }
@@ -85,6 +90,8 @@ pub(crate) struct StartedManifest {
     pub(crate) usable: Vec<LiveSegment>,
     /// Live segments that are missing or have another length.
     pub(crate) unusable: Vec<LiveSegment>,
+    /// Footers of the segments to read, as far as they are known.
+    pub(crate) footers: BTreeMap<SegmentName, Footer>,
     /// Streams that have left live segments.
     pub(crate) left: Vec<LeftPart>,
     /// The edits that were read, as one, if no checkpoint could be written: the first edit of each
@@ -195,6 +202,7 @@ impl OpenedManifest {
         let removed = self.state.removed.clone();
         self.forget_removed(runtime).await;
         self.forget_merged();
+        self.complete_footers(runtime, &clearing.pending).await;
         let mut preface = None;
         match self.checkpoint(runtime, epoch, covers.clone()).await {
             Ok(()) => {}
@@ -213,6 +221,8 @@ impl OpenedManifest {
                     removed: removed.into_iter().collect(),
                     covers,
                     left: self.state.left.clone(),
+                    // They only save work, and the disk may be full.
+                    footers: Vec::new(),
                 });
             }
         }
@@ -228,80 +238,12 @@ impl OpenedManifest {
         usable.sort_unstable_by_key(|segment| (segment.order, segment.name));
         self.report.live_segments = usable.len() as u64;
         let left = self.left_of_live();
-        Ok(StartedManifest { usable, unusable, left, preface, report: self.report })
-    }
-
-    /// Decides about segment files that are not live: files whose entries may be nowhere else
-    /// become live.
-    fn sort_unlisted(&mut self, replayed: &[WalName]) -> Clearing {
-        let mut clearing = Clearing::default();
-        let files = LiveFiles::new(&self.state, &self.survey);
-        let is_pending = |live: &&LiveSegment| {
-            let is_of = |found: &FoundSegment| (found.name, found.day) == (live.name, live.day);
-            files.is_sound(live)
-                && self.survey.pending.iter().any(is_of)
-                && !self.survey.segments.iter().any(is_of)
+        let known = |live: &LiveSegment| {
+            let record = self.state.footers.get(&live.name)?;
+            Some((live.name, record.read(live).ok()?))
         };
-        clearing.pending = self.state.live.values().filter(is_pending).copied().collect();
-        for file in std::mem::take(&mut self.unlisted) {
-            let path = path_of(&self.segments_dir, &file.found, file.is_pending);
-            match file.kind {
-                UnlistedKind::Removed => clearing.left_overs.push(path),
-                UnlistedKind::Unborn(segment) if is_replayed(&segment, replayed) => {
-                    // If the file cannot be removed, it may outlive the segments that it was made
-                    // of.
-                    self.state.removed.insert(segment.name);
-                    clearing.left_overs.push(path);
-                }
-                UnlistedKind::Unborn(segment) | UnlistedKind::Lost(segment) => {
-                    if file.is_pending {
-                        clearing.pending.push(segment);
-                    }
-                    self.adopt(&path, segment);
-                }
-                UnlistedKind::Misplaced => {
-                    tracing::error!(
-                        file = %path.display(),
-                        "another file has the name of this segment and is live; this one goes to \
-                         the quarantine folder"
-                    );
-                    clearing.quarantined.push((path, file.found));
-                }
-                UnlistedKind::Unreadable(what) => {
-                    tracing::error!(
-                        file = %path.display(),
-                        "a segment that no edit of the manifest names cannot be read ({what}); it \
-                         goes to the quarantine folder"
-                    );
-                    self.report.unreadable_segments += 1;
-                    clearing.quarantined.push((path, file.found));
-                }
-                UnlistedKind::OtherVersion(unknown) => {
-                    tracing::error!("left alone: {unknown}");
-                    self.report.unknown_files.push(unknown);
-                }
-            }
-        }
-        if self.report.adopted_segments > 0 {
-            tracing::error!(
-                segments = self.report.adopted_segments,
-                entries = self.report.adopted_entries,
-                "the manifest has lost edits; segments that none of the others names are read"
-            );
-        }
-        clearing
-    }
-
-    fn adopt(&mut self, path: &Path, segment: LiveSegment) {
-        tracing::error!(
-            file = %path.display(), entries = segment.entries,
-            "no edit of the manifest names a segment whose entries may be nowhere else; it is read"
-        );
-        // The edit that removed it is of no use without the segments that took its place.
-        self.state.removed.remove(&segment.name);
-        self.state.live.insert(segment.name, segment);
-        self.report.adopted_segments += 1;
-        self.report.adopted_entries += segment.entries;
+        let footers = usable.iter().filter_map(known).collect();
+        Ok(StartedManifest { usable, unusable, footers, left, preface, report: self.report })
     }
 
     /// Live segments whose files are there as they ought to be, and the others.
@@ -336,64 +278,46 @@ impl OpenedManifest {
         (usable, unusable)
     }
 
+    /// Reads the footers that the manifest lacks from the files, for this start and for the next
+    /// checkpoint. `pending` are live segments that have their pending names.
+    async fn complete_footers<R: Runtime>(&mut self, runtime: &R, pending: &[LiveSegment]) {
+        self.report.wrong_footers = self.state.wrong_footers.len() as u64;
+        for name in &self.state.wrong_footers {
+            tracing::warn!(
+                segment = name.file_name(),
+                "the manifest has a footer of this segment that does not check or does not fit its \
+                 record; the footer of the file counts"
+            );
+        }
+        let pending: BTreeSet<SegmentName> = pending.iter().map(|live| live.name).collect();
+        let files = LiveFiles::new(&self.state, &self.survey);
+        let lacks = |live: &&LiveSegment| {
+            files.is_sound(live) && !self.state.footers.contains_key(&live.name)
+        };
+        let with_path = |live: &LiveSegment| {
+            let found = FoundSegment { day: live.day, name: live.name, len_bytes: live.file_len };
+            let path = path_of(&self.segments_dir, &found, pending.contains(&live.name));
+            (*live, path)
+        };
+        let lacking: Vec<_> = self.state.live.values().filter(lacks).map(with_path).collect();
+        let count = lacking.len();
+        if count == 0 {
+            return;
+        }
+        let records = read_footers(runtime, lacking).await;
+        tracing::info!(
+            segments = count,
+            read = records.len(),
+            "read footers that the manifest lacks"
+        );
+        self.report.read_footers = records.len() as u64;
+        self.state.footers.extend(records.into_iter().map(|record| (record.segment, record)));
+    }
+
     /// Streams that have left segments which are live.
     fn left_of_live(&self) -> Vec<LeftPart> {
         let is_live = |part: &&LeftPart| self.state.live.contains_key(&part.segment);
         self.state.left.iter().filter(is_live).copied().collect()
-    }
-
-    /// Gives live segments up that are not there, and that lost edits have most likely removed:
-    /// merged segments begin as early and end as late. If they were lost in another way, that is
-    /// said once here, and not at every start; a copy that is put back is read like any segment
-    /// that no edit names.
-    fn forget_merged(&mut self) {
-        if self.state.damage.is_empty() {
-            return;
-        }
-        let files = LiveFiles::new(&self.state, &self.survey);
-        let file = |name: SegmentName| (name.shards, name.shard);
-        let is_merged = |gone: &&LiveSegment| {
-            let holds = |merged: &&LiveSegment| {
-                merged.level > 0
-                    && files.is_sound(merged)
-                    && merged.day == gone.day
-                    && merged.order >= gone.order
-                    && may_share_streams(file(merged.name), file(gone.name))
-            };
-            let merged = || self.state.live.values().filter(holds);
-            files.len_bytes(gone).is_none()
-                && merged().any(|merged| merged.min_ns <= gone.min_ns)
-                && merged().any(|merged| merged.max_ns >= gone.max_ns)
-        };
-        let gone: Vec<LiveSegment> = self.state.live.values().filter(is_merged).copied().collect();
-        for segment in gone {
-            tracing::error!(
-                file = %segment.name.path(&self.segments_dir, segment.day).display(),
-                entries = segment.entries,
-                "a segment is missing; the damaged manifest must have lost the edit by which it was \
-                 merged into another one, so it is given up"
-            );
-            self.state.live.remove(&segment.name);
-            self.report.merged_segments += 1;
-        }
-    }
-
-    /// Forgets segments that are not live any more, once their files are gone for good: a file that
-    /// was removed without a sync may be there again after a power loss.
-    async fn forget_removed<R: Runtime>(&mut self, runtime: &R) {
-        let files = self.survey.segments.iter().chain(&self.survey.pending);
-        let there: BTreeSet<SegmentName> = files.map(|found| found.name).collect();
-        if self.state.removed.iter().all(|name| there.contains(name)) {
-            return;
-        }
-        for day in &self.survey.days {
-            let folder = self.segments_dir.join(day.folder_name());
-            if let Err(error) = runtime.sync_dir(&folder).await {
-                tracing::warn!(%error, folder = %folder.display(), "cannot sync a folder");
-                return;
-            }
-        }
-        self.state.removed.retain(|name| there.contains(name));
     }
 
     /// Replaces `MANIFEST`.
@@ -408,7 +332,10 @@ impl OpenedManifest {
         // Should the removal of a file be cut short, or fail, the next start has to know that
         // it is no segment which the manifest has forgotten.
         let removed = self.state.removed.iter().copied().collect();
-        let content = ManifestEdit { added, covers, left, removed };
+        let is_live = |name: &SegmentName| self.state.live.contains_key(name);
+        let footers = self.state.footers.values();
+        let footers = footers.filter(|record| is_live(&record.segment)).copied().collect();
+        let content = ManifestEdit { added, covers, left, removed, footers };
         let bytes = encode_checkpoint(epoch, runtime.random_u64(), runtime.unix_nanos(), &content);
         let path = self.segments_dir.join(CHECKPOINT_NAME);
         if self.is_damaged(CHECKPOINT_NAME) {
@@ -416,92 +343,4 @@ impl OpenedManifest {
         }
         runtime.replace_file(&path, bytes).await
     }
-
-    /// Removes the logs that the checkpoint contains.
-    async fn remove_logs<R: Runtime>(&mut self, runtime: &R) {
-        let contained = std::mem::take(&mut self.state.contained_logs);
-        for name in contained.into_iter().chain(std::mem::take(&mut self.state.logs)) {
-            let file_name = name.file_name();
-            let path = self.segments_dir.join(&file_name);
-            if self.is_damaged(&file_name) || self.state.torn_logs.contains(&name) {
-                let target = self.segments_dir.join(QUARANTINE_NAME).join(&file_name);
-                if let Err(error) = runtime.rename(&path, &target).await {
-                    tracing::warn!(%error, file = %path.display(), "cannot keep a damaged file");
-                }
-            } else if let Err(error) = runtime.remove_file(&path).await {
-                // The old log does not count any more.
-                tracing::warn!(%error, file = %path.display(), "cannot remove an old log");
-            }
-        }
-    }
-
-    /// Moves segments to the quarantine folder.
-    async fn quarantine_segments<R: Runtime>(
-        &mut self,
-        runtime: &R,
-        epoch: u32,
-        files: Vec<(PathBuf, FoundSegment)>,
-    ) {
-        for (path, found) in files {
-            // No start has the epoch of another, so nothing is written over.
-            let name = format!("{epoch:08x}-{}-{}", found.day, found.name.file_name());
-            let target = self.segments_dir.join(QUARANTINE_NAME).join(name);
-            match runtime.rename(&path, &target).await {
-                Ok(()) => {
-                    self.report.quarantined_files += 1;
-                    tracing::error!(
-                        file = %path.display(), to = %target.display(), len_bytes = found.len_bytes,
-                        "moved a file to the quarantine folder"
-                    );
-                }
-                Err(error) => tracing::error!(
-                    %error, file = %path.display(), "cannot move a file to the quarantine folder"
-                ),
-            }
-        }
-    }
-
-    fn is_damaged(&self, file_name: &str) -> bool {
-        self.state.damage.iter().any(|damage| damage.file == file_name)
-    }
-
-    async fn keep_damaged_checkpoint<R: Runtime>(&self, runtime: &R, epoch: u32, path: &Path) {
-        let name = format!("{CHECKPOINT_NAME}-{epoch:08x}");
-        let copy = self.segments_dir.join(QUARANTINE_NAME).join(name);
-        let copied = async {
-            let bytes = runtime.read_file(path, COPIED_MAX_BYTES).await?;
-            runtime.replace_file(&copy, bytes).await
-        };
-        match copied.await {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
-                tracing::error!(%error, copy = %copy.display(), "cannot copy a damaged file");
-            }
-        }
-    }
-
-    async fn remove_left_overs<R: Runtime>(&mut self, runtime: &R, paths: Vec<PathBuf>) {
-        for path in paths {
-            match runtime.remove_file(&path).await {
-                Ok(()) => {
-                    self.report.removed_files += 1;
-                    tracing::info!(file = %path.display(), "removed the left-over of a crash");
-                }
-                Err(error) => {
-                    tracing::warn!(%error, file = %path.display(), "cannot remove a left-over");
-                }
-            }
-        }
-    }
-}
-
-/// Whether the log has the entries that a segment was sealed from: log files of its writer are
-/// replayed, or of earlier starts, which its writer had replayed.
-fn is_replayed(sealed: &LiveSegment, replayed: &[WalName]) -> bool {
-    let SegmentName { epoch, shards, shard, .. } = sealed.name;
-    let has_entries = |file: &WalName| {
-        file.epoch < epoch || (file.epoch, file.shards, file.shard) == (epoch, shards, shard)
-    };
-    sealed.level > 0 || replayed.iter().any(has_entries)
 }

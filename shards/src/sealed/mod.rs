@@ -27,7 +27,7 @@ use std::sync::{Arc, OnceLock};
 use ahash::RandomState;
 use logsvc_proto::StreamId;
 
-use crate::manifest::LiveSegment;
+use crate::manifest::{FooterRecord, LiveSegment};
 use crate::types::StreamPartitions;
 use logsvc_segment::{Footer, RowSet};
 
@@ -90,6 +90,11 @@ impl SealedSegment {
             shared_directory,
             alive: Arc::new(()),
         }
+    }
+
+    /// Its footer as the edit repeats it that makes the segment live.
+    pub(crate) fn footer_record(&self) -> FooterRecord {
+        FooterRecord::of(self.live.name, &self.footer)
     }
 
     /// Whether a stream may have entries in older segments at the times of this one.

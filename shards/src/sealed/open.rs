@@ -1,6 +1,7 @@
 //! Opens the segments of a node at a start.
 //!
-//! Of each segment its footer is read. Directories and labels are read when somebody needs them.
+//! The manifest has the footers, so no file is opened; where it lacks one, that is read from the
+//! file. Directories and labels are read when somebody needs them.
 //!
 //! Guarantees: a segment that cannot be opened does not keep others from being read. It is tried
 //! again if the failure may pass. Otherwise it is counted and logged, and its file is left alone.
@@ -9,43 +10,16 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use logsvc_runtime::{File, OpenMode, Runtime};
+use logsvc_runtime::Runtime;
 
 use super::SealedSegment;
-use crate::manifest::{LiveSegment, SegmentName};
+use crate::manifest::{LiveSegment, read_footer};
 use crate::node::NodePlan;
 use crate::wal::restored::Restored;
 use logsvc_segment::version::{UnknownPart, UnknownVersion};
-use logsvc_segment::{FOOTER_LEN, Footer, SegmentError};
+use logsvc_segment::{Footer, SegmentError};
 
-/// Reads the footer of a segment.
-///
-/// # Errors
-/// The file cannot be read, or does not check.
-async fn read_footer<R: Runtime>(
-    runtime: &R,
-    path: &Path,
-    name: SegmentName,
-) -> io::Result<Footer> {
-    let file = runtime.open(path, OpenMode::Read).await?;
-    let file_len = file.len_bytes().await?;
-    let start = file_len.saturating_sub(FOOTER_LEN as u64);
-    let tail = read(&file, start, file_len).await?;
-    let footer = Footer::parse(&tail, file_len).map_err(invalid)?;
-    let identity = footer.identity;
-    let SegmentName { epoch, shards, shard, seq } = name;
-    if (identity.epoch, identity.shards, identity.shard, identity.seq)
-        != (epoch, shards, shard, seq)
-    {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "the file is another segment than its name says",
-        ));
-    }
-    Ok(footer)
-}
-
-/// Opens a segment of which only the manifest is known.
+/// Opens a segment of which the manifest is known. Reads nothing if that has the footer, too.
 ///
 /// # Errors
 /// The file cannot be read, or does not check.
@@ -53,19 +27,14 @@ pub(crate) async fn open_segment<R: Runtime>(
     runtime: &R,
     segments_dir: &Path,
     live: LiveSegment,
+    footer: Option<&Footer>,
 ) -> io::Result<SealedSegment> {
     let path = live.name.path(segments_dir, live.day);
-    let footer = read_footer(runtime, &path, live.name).await?;
+    let footer = match footer {
+        Some(footer) => *footer,
+        None => read_footer(runtime, &path, live.name).await?.0,
+    };
     Ok(SealedSegment::new(live, path, footer))
-}
-
-async fn read<F: File>(file: &F, start: u64, end: u64) -> io::Result<Vec<u8>> {
-    let (result, bytes) = file.read_exact_at(Vec::new(), start, (end - start) as usize).await;
-    result.map(|()| bytes)
-}
-
-fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
 /// After a failure that may pass a segment is opened again after each of these pauses: a
@@ -112,8 +81,9 @@ pub(crate) async fn open_all<R: Runtime>(
     plan.unusable_segments.iter().filter(concerns).for_each(|live| state.miss_segment(live));
     for &live in plan.segments.iter().filter(concerns) {
         let mut pauses = RETRY_PAUSES.into_iter();
+        let footer = plan.footers.get(&live.name);
         loop {
-            let error = match open_segment(runtime, &plan.segments_dir, live).await {
+            let error = match open_segment(runtime, &plan.segments_dir, live, footer).await {
                 Ok(mut segment) => {
                     segment.left = plan.node_segments.left(live.name);
                     state.add_segment(segment);

@@ -97,6 +97,7 @@ impl<R: Runtime> Sealer<R> {
                 let segments = self.write_segments(job.streams, &job.draft).await?;
                 let edit = ManifestEdit {
                     added: segments.iter().map(|opened| opened.segment.live).collect(),
+                    footers: segments.iter().map(|opened| opened.segment.footer_record()).collect(),
                     // An attempt before may have come to some of its segments only.
                     removed: self.folder.orphans(),
                     covers: self.covers(job.closed_wal_index),

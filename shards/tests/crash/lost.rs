@@ -11,6 +11,7 @@ use logsvc_shards::retention::RetentionPolicy;
 use logsvc_shards::wal::writer::WalConfig;
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
+use crate::checkpoint::{Checkpoint, seal};
 use crate::cluster::{Cluster, DATA_DIR, SEGMENTS_DIR};
 use crate::ledger::Ledger;
 use crate::upkeep::{NOON_NS, ask, eager, flush, push, upkeep, wait};
@@ -135,6 +136,8 @@ fn a_segment_of_a_newer_version_keeps_the_node_down_and_stays_as_it_is() {
     }
     flush(&cluster);
     cluster.stop().expect("a healthy disk");
+    // This one makes a checkpoint of what there is.
+    start(&simulation, 2, CompactionPolicy::OFF).stop().expect("a healthy disk");
     let disk = simulation.disk();
     let is_segment = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "seg");
     let path = disk.files(SEGMENTS_DIR).into_iter().find(is_segment).expect("a segment");
@@ -142,10 +145,14 @@ fn a_segment_of_a_newer_version_keeps_the_node_down_and_stays_as_it_is() {
     let mut newer = bytes.clone();
     let footer = newer.len() - 160;
     newer[footer + 8] = 4;
-    newer[footer + 12..footer + 16].fill(0);
-    let crc = crc32c::crc32c(&newer[footer..]);
-    newer[footer + 12..footer + 16].copy_from_slice(&crc.to_le_bytes());
+    seal(&mut newer[footer..]);
     disk.write(&path, &newer);
+    // The program that wrote the segment repeats its footer in the manifest.
+    let mut checkpoint = Checkpoint::read(disk);
+    let mut footers = checkpoint.footers().into_iter();
+    let repeated = footers.find(|repeated| **repeated == bytes[footer..]).expect("a footer");
+    repeated.copy_from_slice(&newer[footer..]);
+    checkpoint.write(disk);
     let upkeep = upkeep(eager(), RetentionPolicy::default());
     let started = Cluster::start_sealing(&simulation, 2, WalConfig::default(), upkeep);
     let failure = started.err().expect("it cannot start");

@@ -3,6 +3,10 @@
 mod backup;
 mod batches;
 mod bytes;
+// Not all that the manifest's tests need is needed here.
+#[allow(dead_code)]
+#[path = "../manifest/checkpoint.rs"]
+mod checkpoint;
 mod clock;
 mod cluster;
 mod covered;

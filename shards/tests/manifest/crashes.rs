@@ -133,10 +133,12 @@ fn a_crash_leaves_the_old_or_the_new_live_set_and_loses_nothing() {
             assert_eq!(node.plan.manifest.checkpoint_error, None);
         });
     }
-    if seeds(400).count() < 400 {
+    let runs = seeds(400).count() as u64;
+    if runs < 400 {
         return;
     }
-    assert!(seen.damage.get() < 10, "{} crashes were taken for damage", seen.damage.get());
+    let (damage, most) = (seen.damage.get(), runs / 40);
+    assert!(damage < most, "{damage} crashes were taken for damage");
     for (what, number, least) in [
         ("starts", &seen.starts, 1_000),
         ("edits in doubt", &seen.in_doubt, 100),

@@ -11,10 +11,12 @@ use std::rc::Rc;
 use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::sim::SimRuntime;
 use logsvc_runtime::{File, OpenMode, Runtime, temporary_path};
-use logsvc_segment::{Entries, EntriesMetadata, MergedPlace, SegmentIdentity, SegmentWriter};
+use logsvc_segment::{
+    Entries, EntriesMetadata, FOOTER_LEN, MergedPlace, SegmentIdentity, SegmentWriter,
+};
 use logsvc_shards::manifest::{
-    Day, LeftPart, LiveSegment, ManifestEdit, ManifestLog, ManifestLogName, SegmentName,
-    make_day_folder,
+    Day, FooterRecord, LeftPart, LiveSegment, ManifestEdit, ManifestLog, ManifestLogName,
+    SegmentName, make_day_folder,
 };
 use logsvc_shards::node::NodePlan;
 use logsvc_shards::types::StreamPartitions;
@@ -173,6 +175,9 @@ pub(crate) struct Writer {
     next_wal: WalName,
     first_wal: WalName,
     next_seq: u32,
+    /// Footers for the edits to come. A program that does not know them writes none, so every third
+    /// segment has none.
+    footers: BTreeMap<SegmentName, FooterRecord>,
     /// Tokens that are in no segment.
     heads: BTreeSet<Token>,
     /// Segments that the shard's streams have left.
@@ -202,7 +207,8 @@ impl Writer {
             model.replayed(plan).into_iter().filter(is_mine).collect()
         };
         Writer {
-            log: ManifestLog::new(runtime.clone(), &plan.segments_dir, plan.epoch, shard),
+            log: ManifestLog::new(runtime.clone(), &plan.segments_dir, plan.epoch, shard)
+                .with_preface(plan.preface.clone()),
             runtime: runtime.clone(),
             model: Rc::clone(model),
             plan: plan.clone(),
@@ -211,6 +217,7 @@ impl Writer {
             next_wal: first_wal,
             first_wal,
             next_seq: 0,
+            footers: BTreeMap::new(),
             heads,
             left: BTreeSet::new(),
             failed: None,
@@ -293,6 +300,7 @@ impl Writer {
             let model = self.model.borrow();
             self.heads.retain(|token| !model.contents[&segment.name].contains(token));
         }
+        self.settle().await?;
         self.plan.replayed.release(&self.runtime, &self.plan.wal_dir, self.shard).await;
         let is_own = |cover: &&Cover| cover.wal_epoch == self.first_wal.epoch;
         if let Some(cover) = edit.covers.iter().find(is_own) {
@@ -325,6 +333,7 @@ impl Writer {
         self.append(&edit).await?;
         live.retain(|segment| !edit.removed.contains(&segment.name));
         live.push(added);
+        self.settle().await?;
         for input in inputs {
             remove(&self.runtime, &input.name.path(&self.plan.segments_dir, input.day)).await;
         }
@@ -366,10 +375,14 @@ impl Writer {
         self.append(&edit).await?;
         self.left.insert(input.name);
         live.extend(&edit.added);
-        Ok(())
+        self.settle().await
     }
 
+    /// Brings an edit into force. The segments that it adds have to be settled before anything that
+    /// they replace goes.
     pub(crate) async fn append(&mut self, edit: &ManifestEdit) -> io::Result<()> {
+        let footers = edit.added.iter().filter_map(|segment| self.footers.get(&segment.name));
+        let edit = &ManifestEdit { footers: footers.copied().collect(), ..edit.clone() };
         // In doubt from this moment on, however this ends.
         let key = (self.plan.epoch, self.shard);
         self.model.borrow_mut().in_doubt.entry(key).or_default().push(edit.clone());
@@ -391,7 +404,7 @@ impl Writer {
             }
         }
         self.unsettled.extend(&edit.added);
-        self.settle().await
+        Ok(())
     }
 
     /// Segments that only failed edits have added.
@@ -426,6 +439,11 @@ impl Writer {
         let place = order.filter(|_| level > 0).map(|order| MergedPlace { level, order });
         let (bytes, timestamp_ns) = encode_segment(name, day, place)?;
         self.model.borrow_mut().contents.insert(name, tokens);
+        if name.seq % 3 != 2 {
+            let mut footer = [0; FOOTER_LEN];
+            footer.copy_from_slice(&bytes[bytes.len() - FOOTER_LEN..]);
+            self.footers.insert(name, FooterRecord { segment: name, bytes: footer });
+        }
         let segment = LiveSegment {
             name,
             day,
@@ -444,8 +462,15 @@ impl Writer {
         file.write_all_at(bytes, 0).await.0?;
         file.sync_data().await?;
         let pending = name.pending_path(&self.plan.segments_dir, day);
-        self.runtime.rename(&temporary, &pending).await?;
-        self.runtime.sync_dir(&folder).await?;
+        let named = async {
+            self.runtime.rename(&temporary, &pending).await?;
+            self.runtime.sync_dir(&folder).await
+        };
+        if let Err(error) = named.await {
+            // It may have its pending name, so that a start could take it for what the log had.
+            self.orphans.push(segment);
+            return Err(error);
+        }
         Ok(segment)
     }
 }

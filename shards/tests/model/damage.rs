@@ -75,6 +75,12 @@ fn range_of(region: Region, bytes: &[u8]) -> Range<u64> {
     }
 }
 
+/// Segments that were sealed and merged have their footers in the edits that made them live.
+fn assert_has_footers(cluster: &Cluster<'_>) {
+    let plan = cluster.plan();
+    assert_eq!((plan.manifest.read_footers, plan.footers.len()), (0, plan.segments.len()));
+}
+
 /// All files of a stopped store with several segments, and its contents.
 pub(crate) struct Stopped<'s> {
     life: Life<'s>,
@@ -87,6 +93,7 @@ impl<'s> Stopped<'s> {
         let mut life = Life::new(simulation, seed);
         for shards in [2, 1] {
             let cluster = life.start(shards);
+            assert_has_footers(&cluster);
             for number in 1..=9 {
                 assert!(life.push(&cluster), "a push on a healthy disk was refused");
                 if number % 3 == 0 {
@@ -98,7 +105,9 @@ impl<'s> Stopped<'s> {
         }
         // This start removes the files that merging has left over, so that all files are live.
         life.merges = false;
-        life.start(1).stop().expect("a healthy disk");
+        let cluster = life.start(1);
+        assert_has_footers(&cluster);
+        cluster.stop().expect("a healthy disk");
         let disk = simulation.disk();
         let read = |path: PathBuf| (path.clone(), disk.read(path).expect("it is there"));
         let files = disk.files("/srv").into_iter().map(read).collect();
@@ -236,11 +245,11 @@ fn damage(stopped: &Stopped<'_>, rng: &mut Rng) -> (Region, bool) {
         }
         // Read only where streams are not known otherwise.
         Region::StreamTable => assert_eq!(missed, 0),
-        Region::Footer | Region::Missing => {
+        Region::Missing => {
             assert!(missed > 0 && unreadable_parts > 0, "{region:?} unnoticed");
         }
-        // The first repeats the footer, without the others everything is read.
-        Region::Header | Region::Filters | Region::LabelIndex => {
+        // Header and manifest repeat the footer, without the others everything is read.
+        Region::Header | Region::Footer | Region::Filters | Region::LabelIndex => {
             assert_eq!((missed, unreadable_parts), (0, 0));
         }
     }

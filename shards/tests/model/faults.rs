@@ -18,11 +18,13 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
+use crate::checkpoint::Checkpoint;
 use crate::cluster::Cluster;
 use crate::damage::Stopped;
 
-/// A segment is opened so many times at a start before it is given up.
-const ATTEMPTS: u64 = 4;
+/// A footer that the manifest lacks is read so many times before the segment is given up: once by
+/// the start of the node, and then by the shard.
+const ATTEMPTS: u64 = 1 + 4;
 
 fn start<'s>(simulation: &'s Simulation) -> Cluster<'s> {
     Cluster::start_sealing(simulation, 1, WalConfig::default(), SealPolicy::ON_REQUEST)
@@ -45,6 +47,7 @@ fn a_segment_that_cannot_be_opened_for_the_moment_is_tried_again() {
                 let at = *rng.pick(&stopped.segments());
                 let (path, bytes) = &stopped.files[at];
                 let simulation = stopped.copy(rng.next_u64(), at, Some(bytes));
+                Checkpoint::read(simulation.disk()).without_footers().write(simulation.disk());
                 simulation.disk().fail_next(operation, path, failures);
                 let cluster = start(&simulation);
                 let is_whole = failures < ATTEMPTS;

@@ -2,7 +2,10 @@
 //! merged, lost and brought back; the answer to any query must be the one that a list of the
 //! acknowledged entries gives.
 
-// Not all that the crash tests need is needed here.
+// Not all that the other tests need is needed here.
+#[allow(dead_code)]
+#[path = "../manifest/checkpoint.rs"]
+mod checkpoint;
 #[allow(dead_code)]
 #[path = "../crash/cluster.rs"]
 mod cluster;
@@ -11,6 +14,7 @@ mod data;
 mod deadlines;
 mod deletions;
 mod faults;
+mod footers;
 mod life;
 mod naive;
 mod newest;
