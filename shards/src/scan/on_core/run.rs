@@ -138,9 +138,8 @@ impl StartedScan {
         let snapshot_bytes = size_of_val(job.streams.held()) + work.units.len() * size_of::<Unit>();
         let _is_admitted = executor.hold(snapshot_bytes);
         let takes_totals = executor.takes_totals() && job.share.is_whole();
-        let is_counted_at_once = |(min_ns, max_ns): (i64, i64)| {
-            takes_totals && executor.sees_alike(min_ns, max_ns)
-        };
+        let is_counted_at_once =
+            |(min_ns, max_ns): (i64, i64)| takes_totals && executor.sees_alike(min_ns, max_ns);
         let frontier = Frontier::new(&job, work, directories_bytes, is_counted_at_once);
         let leaf = Box::new(Leaf::new(&job.request.plan, &job.streams, executor, hidden, decoder));
         Ok(StartedScan { job, leaf, frontier, conditions })
