@@ -24,3 +24,4 @@ mod removal;
 mod removed;
 mod reuse;
 mod times;
+mod totals;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use logsvc_logql::engine::Needs;
 use logsvc_runtime::{Runtime, SideQueue};
 
-use super::frontier::{self, Frontier, HeldRow, Unit, UnitKind};
+use super::frontier::{self, Frontier, HeldRow, LeftRows, Unit, UnitKind};
 use super::hiding::Hides;
 use super::late::{self, RunSource};
 use super::load::{load, load_missing, load_run, prefers_parts};
@@ -79,8 +79,8 @@ impl<R: Runtime> Scan<'_, R> {
         let Some(directory) = self.directory(segment).await else { return Ok(Vec::new()) };
         self.learn(leaf, index, &directory, rows.as_ref()).await?;
         let held = self.rows_of(index, &directory, rows).await;
-        let held = self.without_counted(leaf, index, &directory, held).await?;
-        let mut units = self.units_of(index, &directory, held).await;
+        let left = self.without_counted(leaf, index, &directory, held).await?;
+        let mut units = self.units_of(index, &directory, left).await;
         if units.is_empty() || self.conditions.is_empty() {
             return Ok(units);
         }
@@ -131,14 +131,14 @@ impl<R: Runtime> Scan<'_, R> {
         &mut self,
         index: u32,
         directory: &Arc<HeldDirectory>,
-        held: Vec<HeldRow>,
+        left: LeftRows,
     ) -> Vec<Unit> {
-        if held.len() <= STREAMS_MAX_ON_CORE {
-            return frontier::units_of(self.job, index, directory, &held);
+        if left.held.len() <= STREAMS_MAX_ON_CORE {
+            return frontier::units_of(self.job, index, directory, &left);
         }
         let (job, directory) = (self.job.without_work(), Arc::clone(directory));
         let queue = Some(self.aside.unwrap_or(SideQueue::Queries));
-        let find = move || frontier::units_of(&job, index, &directory, &held);
+        let find = move || frontier::units_of(&job, index, &directory, &left);
         self.env.compute(queue, find).await
     }
 
@@ -150,10 +150,10 @@ impl<R: Runtime> Scan<'_, R> {
         unit: &Unit,
         batch: &mut Batch,
     ) -> Result<bool, ScanError> {
-        match unit.kind {
-            UnitKind::Head { stream, block } => self.head_block(leaf, stream, block, batch).await,
-            UnitKind::Sealed { segment, block } => {
-                self.sealed_block(leaf, segment, block, batch).await
+        match &unit.kind {
+            UnitKind::Head { stream, block } => self.head_block(leaf, *stream, *block, batch).await,
+            UnitKind::Sealed { segment, block, left } => {
+                self.sealed_block(leaf, (*segment, *block), left.as_deref(), batch).await
             }
         }
     }
@@ -227,8 +227,8 @@ impl<R: Runtime> Scan<'_, R> {
     async fn sealed_block(
         &mut self,
         leaf: &mut Leaf,
-        segment: u32,
-        block: u32,
+        (segment, block): (u32, u32),
+        left: Option<&RowSet>,
         batch: &mut Batch,
     ) -> Result<bool, ScanError> {
         let sealed = &self.job.segments[segment as usize];
@@ -252,7 +252,7 @@ impl<R: Runtime> Scan<'_, R> {
         }
         let mut is_copied = false;
         let mut runs = Vec::new();
-        let found = frontier::runs_of(self.job, &mut self.known, segment, &directory, block);
+        let found = frontier::runs_of(self.job, &mut self.known, segment, &directory, block, left);
         for (number, stream_run) in found.into_iter().enumerate() {
             if number % RUNS_AT_ONCE == RUNS_AT_ONCE - 1 {
                 self.pause(leaf).await?;

@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use ahash::HashMap;
 use logsvc_logql::engine::Direction;
@@ -25,7 +26,12 @@ pub(super) enum UnitKind {
     /// A block of a head: indices in the job.
     Head { stream: u32, block: u32 },
     /// A sealed block: its segment's index in the job, and its number in the segment.
-    Sealed { segment: u32, block: u32 },
+    Sealed {
+        segment: u32,
+        block: u32,
+        /// The streams of the segment that are not answered yet; `None`: all of them.
+        left: Option<Arc<RowSet>>,
+    },
 }
 
 /// Something to read.
@@ -194,13 +200,21 @@ pub(super) struct HeldRow {
     pub(super) stream: u32,
 }
 
-/// The blocks of a segment in which some of its streams have entries of the scan's time. The
-/// streams rise by their rows.
+/// Streams of the scan that its blocks have to answer in a segment.
+#[derive(Debug, Default)]
+pub(super) struct LeftRows {
+    /// They rise by their rows.
+    pub(super) held: Vec<HeldRow>,
+    /// Their rows, if the segment holds other streams of the scan, too, which are answered.
+    pub(super) rows: Option<Arc<RowSet>>,
+}
+
+/// The blocks of a segment in which some of its streams have entries of the scan's time.
 pub(super) fn units_of(
     job: &ScanJob,
     index: u32,
     directory: &Directory,
-    rows: &[HeldRow],
+    left: &LeftRows,
 ) -> Vec<Unit> {
     let direction = job.request.plan.direction();
     let (start_ns, end_ns) = job.request.plan.entry_bounds_ns();
@@ -209,12 +223,12 @@ pub(super) fn units_of(
     let mut open: Option<(u32, (i64, i64))> = None;
     let mut close = |open: Option<(u32, (i64, i64))>| {
         if let Some((block, bounds)) = open {
-            let kind = UnitKind::Sealed { segment: index, block };
+            let kind = UnitKind::Sealed { segment: index, block, left: left.rows.clone() };
             units.push(Unit { key: key(direction, bounds), kind });
         }
     };
     let name = job.segments[index as usize].live.name;
-    for held in rows {
+    for held in &left.held {
         for run in directory.runs_of_stream(held.row) {
             let bounds = (run.min_ns, run.max_ns);
             if !range.overlaps(bounds) || !job.share.has_block(name, run.block) {
@@ -265,15 +279,16 @@ pub(super) fn rows_of(
     }
 }
 
-/// The runs of a block that are of streams of the job and of its time. They are found again
-/// when the block's turn comes: a scan of many streams would hold more runs than all
-/// directories together take.
+/// The runs of a block that are of streams of the job and of its time, among the rows that are
+/// `left`. They are found again when the block's turn comes: a scan of many streams would hold more
+/// runs than all directories together take.
 pub(super) fn runs_of(
     job: &ScanJob,
     known: &mut KnownStreams,
     index: u32,
     directory: &Directory,
     block: u32,
+    left: Option<&RowSet>,
 ) -> Vec<StreamRun> {
     let KnownStreams { streams, wanted } = known;
     let segment = &job.segments[index as usize];
@@ -284,12 +299,13 @@ pub(super) fn runs_of(
         range.overlaps((run.min_ns, run.max_ns)).then_some(StreamRun { run, stream, is_late })
     };
     let info = directory.block(block);
+    let is_left = |row: &u32| left.is_none_or(|left| left.contains(*row));
     if streams.len() * SEARCH_STEPS < info.runs.len() {
         let rows = info.first_stream..info.first_stream + info.runs.len() as u32;
         let mut runs = Vec::new();
         for (stream, id) in (0..).zip(streams.ids()) {
             let row = directory.find_stream(id).filter(|row| rows.contains(row));
-            let row = row.filter(|_| segment.has_live(id));
+            let row = row.filter(|row| is_left(row) && segment.has_live(id));
             let run = row.and_then(|row| directory.run_of_stream_in(row, block));
             runs.extend(run.and_then(|run| in_range(run, stream)));
         }
@@ -297,7 +313,8 @@ pub(super) fn runs_of(
         return runs;
     }
     let wanted = wanted.indices(streams);
-    let found = directory.runs_of_block(block).filter_map(|run| {
+    let runs = directory.runs_of_block(block).filter(|run| is_left(&run.stream));
+    let found = runs.filter_map(|run| {
         let id = directory.stream_id(run.stream);
         let stream = *wanted.get(&id).filter(|_| segment.has_live(id))?;
         in_range(run, stream)

@@ -93,7 +93,7 @@ impl ScanJob {
                     next_head += 1;
                     (next_head - 1) % of
                 }
-                UnitKind::Sealed { segment, block } => {
+                UnitKind::Sealed { segment, block, .. } => {
                     home(self.segments[segment as usize].live.name, block, of)
                 }
             };
