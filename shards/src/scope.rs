@@ -65,6 +65,11 @@ impl TenantScope {
         TenantScope { tenants, view }
     }
 
+    /// Whether it is one tenant, whose streams are seen as they are.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.view == View::Plain
+    }
+
     /// The tenants.
     pub fn tenants(&self) -> &[TenantId] {
         &self.tenants

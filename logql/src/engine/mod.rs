@@ -46,7 +46,7 @@ pub use block::{BlockSummary, EntryBlock, MetadataColumn, MetadataSets, TextRef,
 pub use error::{EvalError, MatchingError, PlanError};
 pub use estimate::Estimate;
 pub use fields::{FieldParser, FieldReader, parse_field_bytes};
-pub use leaf::{EntryMatcher, LeafExecutor, LeafResult, LeafStats, Needs, StreamState};
+pub use leaf::{CountedBy, EntryMatcher, LeafExecutor, LeafResult, LeafStats, Needs, StreamState};
 pub use listed_names::ListedNames;
 pub use literals::Literal;
 pub use matcher::{CompiledMatcher, PatternOutcome, PatternWalk};

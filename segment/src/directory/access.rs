@@ -12,7 +12,9 @@ use crate::columns::compress::{Codec, ColumnPlace};
 use crate::columns::lengths::RunLines;
 use crate::columns::timestamps::RunTimes;
 use crate::error::Part;
+use crate::filter::BlockSet;
 use crate::format::FOOTER_LEN;
+use crate::row_set::RowSet;
 
 /// A run: the entries of one stream in one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -211,6 +213,51 @@ impl Directory {
         }
     }
 
+    /// The same of many streams together, which are below [`Self::stream_count`]. The bounds are
+    /// those of all blocks that have some of them.
+    pub fn totals_of_streams(&self, streams: &RowSet) -> BlockSummary {
+        let root = self.root();
+        let mut totals = BlockSummary {
+            blocks: 0,
+            min_timestamp_ns: i64::MAX,
+            max_timestamp_ns: i64::MIN,
+            entries: 0,
+            line_bytes: 0,
+            metadata_bytes: None,
+        };
+        let mut block = 0;
+        for range in streams.ranges() {
+            let runs = self.run_numbers(range.start).start..self.run_numbers(range.end - 1).end;
+            totals.blocks += u64::from(runs.end - runs.start);
+            // Most ranges begin where the last one ended, or soon after.
+            while runs_of(root, block).end <= runs.start {
+                block += 1;
+            }
+            loop {
+                let row = &root.blocks[block as usize];
+                let of_block = runs_of(root, block);
+                let begins = |run: u32| match run < of_block.end {
+                    true => {
+                        let row = &root.runs[run as usize];
+                        (row.first_entry.to_native(), row.first_line_byte.to_native())
+                    }
+                    false => (row.entries.to_native(), row.line_bytes.to_native()),
+                };
+                let first = begins(runs.start.max(of_block.start));
+                let end = begins(runs.end.min(of_block.end));
+                totals.entries += u64::from(end.0 - first.0);
+                totals.line_bytes += u64::from(end.1 - first.1);
+                totals.min_timestamp_ns = totals.min_timestamp_ns.min(row.min_ns.to_native());
+                totals.max_timestamp_ns = totals.max_timestamp_ns.max(row.max_ns.to_native());
+                if runs.end <= of_block.end {
+                    break;
+                }
+                block += 1;
+            }
+        }
+        totals
+    }
+
     /// The runs of a stream, which is below [`Self::stream_count`], in time order.
     pub fn runs_of_stream(&self, stream: u32) -> impl ExactSizeIterator<Item = RunInfo> + '_ {
         let root = self.root();
@@ -256,6 +303,15 @@ impl Directory {
         let first_run = runs.start;
         let first_stream = root.blocks[block as usize].first_stream.to_native();
         runs.map(move |run| run_info(root, run, first_stream + (run - first_run), block))
+    }
+
+    /// The streams with entries in some blocks, which are below [`Self::block_count`].
+    pub fn streams_of_blocks(&self, blocks: &BlockSet) -> RowSet {
+        let streams = blocks.iter().map(|block| {
+            let first_stream = self.root().blocks[block].first_stream.to_native();
+            first_stream..first_stream + runs_of(self.root(), block as u32).len() as u32
+        });
+        streams.collect()
     }
 
     /// Number of chunks of the stream table.

@@ -43,6 +43,16 @@ impl StreamSelector {
         self.owner.has(id) && segment.has_live(id)
     }
 
+    /// Whether all streams of a segment are the shard's, and are seen as they are.
+    pub(crate) fn sees_all_of(&self, segment: &SealedSegment) -> bool {
+        let name = segment.live.name;
+        self.tenants.is_plain()
+            && self.deletions.is_empty()
+            && (name.shards, name.shard)
+                == (u32::from(self.owner.shards), u32::from(self.owner.shard))
+            && segment.left.is_empty()
+    }
+
     /// Whether matchers select a stream.
     pub(crate) fn accepts(&self, tenant: &TenantId, labels: &Labels) -> bool {
         match &*self.groups {

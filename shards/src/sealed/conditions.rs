@@ -17,6 +17,11 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
+    /// Whether it holds whatever labels a stream has.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.unless_labels.is_empty()
+    }
+
     /// Whether it holds where streams may have these labels.
     pub(crate) fn holds(&self, has_label: impl Fn(&str) -> bool) -> bool {
         !self.unless_labels.iter().any(|name| has_label(name))

@@ -123,24 +123,21 @@ impl Shard {
         let is_missed = |live: &&LiveSegment| range.overlaps((live.min_ns, live.max_ns));
         let missing = self.missing.iter().filter(is_missed).count() as u64;
         let mut weight = deletions.weight();
-        let selector = unknown.contains(&true).then(|| {
-            let filters =
-                self.deletions.holding(request.tenants.tenants(), request.deletions, range);
+        let filters = self.deletions.holding(request.tenants.tenants(), request.deletions, range);
+        if unknown.contains(&true) {
             weight = filters.iter().fold(weight, |sum, filter| sum.and(filter.weight));
-            StreamSelector {
-                tenants: request.tenants.clone(),
-                groups: Arc::from([matchers]),
-                range,
-                owner: self.active.owner,
-                deletions: filters,
-            }
-        });
-        let mut job = ScanJob::new(request, streams.into(), segments)
-            .with_filters(weight)
-            .with_missing_segments(missing);
-        if let Some(selector) = selector {
-            job = job.with_unknown_segments(selector, unknown);
         }
+        let selector = StreamSelector {
+            tenants: request.tenants.clone(),
+            groups: Arc::from([matchers]),
+            range,
+            owner: self.active.owner,
+            deletions: filters,
+        };
+        let job = ScanJob::new(request, streams.into(), segments)
+            .with_filters(weight)
+            .with_missing_segments(missing)
+            .with_selector(selector, unknown);
         Ok(job)
     }
 }

@@ -1,5 +1,6 @@
-//! Counts of segments whose blocks have streams of both kinds: some are answered from their totals,
-//! others repeat entries of an earlier segment and are left to the block.
+//! Counts of whole segments from totals of streams, one by one and in groups, beside streams of the
+//! same blocks that are left: they repeat entries of an earlier segment, or have no label of the
+//! group.
 
 use logsvc_logql::engine::QueryParams;
 use logsvc_logql::engine::testing::TestEntry;
@@ -15,15 +16,16 @@ use crate::naive::Model;
 use crate::queries::{Query, Tally, compare};
 
 const START_NS: i64 = 1_795_000_000_000_000_000;
-const STREAMS: usize = 5;
+const STREAMS: usize = 9;
 const ENTRIES: i64 = 40;
 
 fn model(tenant: &TenantId) -> Model {
     let mut model = Model::default();
     for number in 0..STREAMS {
-        let number = number.to_string();
-        let labels = Labels::from_pairs([("app", "m"), ("s", &number)]).expect("valid labels");
-        model.add(tenant, labels);
+        let (zone, s) = (["a", "b", "a", ""][number % 4], number.to_string());
+        let mut pairs = vec![("app", "m"), ("s", &s)];
+        pairs.extend((!zone.is_empty()).then_some(("zone", zone)));
+        model.add(tenant, Labels::from_pairs(pairs).expect("valid labels"));
     }
     model
 }
@@ -39,41 +41,77 @@ fn entries(seconds: std::ops::Range<i64>, is_wanted: fn(usize) -> bool) -> Vec<(
     seconds.flat_map(|second| streams().map(move |stream| entry(second, stream))).collect()
 }
 
+/// The entries of a stream without a zone have one in their metadata, now and then.
+fn with_zones(mut entries: Vec<(usize, TestEntry)>) -> Vec<(usize, TestEntry)> {
+    for (stream, entry) in &mut entries {
+        if *stream % 4 == 3 && entry.timestamp_ns / SECOND_NS % 3 == 0 {
+            entry.metadata.push(("zone".to_owned(), "a".to_owned()));
+        }
+    }
+    entries
+}
+
+/// Counts over windows that see all of both segments, all of one of them, and less than one.
+fn ask(cluster: &Cluster<'_>, life: &Life<'_>, tenant: &TenantId) -> Tally {
+    let store = life.model.store(tenant);
+    let end_ns = START_NS + 2 * ENTRIES * SECOND_NS;
+    let mut tally = Tally::default();
+    for function in ["count_over_time", "rate", "bytes_over_time", "bytes_rate"] {
+        for (range_seconds, step_seconds) in [(200, 200), (ENTRIES, ENTRIES), (15, 15), (15, 7)] {
+            for selector in
+                [r#"{app="m"}"#, r#"{s=~"1|2|7"}"#, r#"{s="4"}"#, r#"{app="m", zone!="b"}"#]
+            {
+                for grouping in ["", "by (s)", "by (app)", "by (zone)", "by (zone, s)"] {
+                    let range = format!("{function}({selector} [{range_seconds}s])");
+                    let text = format!("sum {grouping} ({range})");
+                    let step_ns = step_seconds * SECOND_NS;
+                    let params = QueryParams::range(START_NS + step_ns, end_ns + step_ns, step_ns);
+                    compare(cluster, tenant, &store, &Query { text, params }, &mut tally);
+                }
+            }
+        }
+    }
+    assert_eq!((tally.holes, tally.empty), (0, 0));
+    tally
+}
+
 #[test]
 fn a_block_counts_only_the_streams_that_totals_leave() {
     let simulation = Simulation::new(1);
     let mut life = Life::new(&simulation, 1);
     let tenant = TenantId::new("one").expect("a tenant id");
     life.model = model(&tenant);
-    let cluster =
-        Cluster::start_sealing(&simulation, 1, WalConfig::default(), SealPolicy::ON_REQUEST)
-            .expect("a healthy disk");
-    assert!(life.push_entries(&cluster, entries(0..ENTRIES, |_| true)));
+    let start = |shards| {
+        let policy = SealPolicy::ON_REQUEST;
+        let cluster = Cluster::start_sealing(&simulation, shards, WalConfig::default(), policy);
+        cluster.expect("a healthy disk")
+    };
+    let cluster = start(1);
+    assert!(life.push_entries(&cluster, with_zones(entries(0..ENTRIES, |_| true))));
     assert!(life.flush(&cluster, true));
-    // Two of the streams repeat entries, the others go on.
+    // Some of the streams repeat entries, the others go on.
+    let (middle, end) = (ENTRIES / 2, 2 * ENTRIES);
     assert!(
-        life.push_entries(&cluster, entries(ENTRIES / 2..2 * ENTRIES, |stream| stream % 2 == 1))
+        life.push_entries(&cluster, with_zones(entries(middle..end, |stream| stream % 3 == 1)))
     );
-    assert!(life.push_entries(&cluster, entries(ENTRIES..2 * ENTRIES, |stream| stream % 2 == 0)));
+    let others = with_zones(entries(ENTRIES..end, |stream| stream % 3 != 1));
+    assert!(life.push_entries(&cluster, others));
     assert!(life.flush(&cluster, true));
-
-    let store = life.model.store(&tenant);
-    let end_ns = START_NS + 2 * ENTRIES * SECOND_NS;
-    let mut tally = Tally::default();
-    for function in ["count_over_time", "rate", "bytes_over_time", "bytes_rate"] {
-        // Windows that see all of both segments, all of one of them, and less than one.
-        for (range_seconds, step_seconds) in [(200, 200), (ENTRIES, ENTRIES), (15, 15), (15, 7)] {
-            for selector in [r#"{app="m"}"#, r#"{s=~"1|2"}"#, r#"{s="4"}"#] {
-                for grouping in ["s", "app"] {
-                    let range = format!("{function}({selector} [{range_seconds}s])");
-                    let text = format!("sum by ({grouping}) ({range})");
-                    let step_ns = step_seconds * SECOND_NS;
-                    let params = QueryParams::range(START_NS + step_ns, end_ns + step_ns, step_ns);
-                    compare(&cluster, &tenant, &store, &Query { text, params }, &mut tally);
-                }
-            }
-        }
-    }
-    assert_eq!((tally.holes, tally.empty), (0, 0));
+    ask(&cluster, &life, &tenant);
     cluster.stop().expect("a healthy disk");
+    // Streams that are not in memory, and segments that have streams of several shards.
+    for shards in [1, 2] {
+        let cluster = start(shards);
+        ask(&cluster, &life, &tenant);
+        if shards == 1 {
+            // Only those that repeat entries were looked for.
+            let text = r#"sum by (app) (count_over_time({app="m"} [200s]))"#.to_owned();
+            let at_ns = START_NS + 150 * SECOND_NS;
+            let query = Query { text, params: QueryParams::range(at_ns, at_ns, SECOND_NS) };
+            let mut tally = Tally::default();
+            compare(&cluster, &tenant, &life.model.store(&tenant), &query, &mut tally);
+            assert_eq!(tally.stats.streams, (0..STREAMS).filter(|s| s % 3 == 1).count() as u64);
+        }
+        cluster.stop().expect("a healthy disk");
+    }
 }

@@ -47,7 +47,7 @@ use super::labels::BaseLabels;
 use super::patterns::FoundTemplate;
 use super::plan::LeafPlan;
 pub use entries::EntryMatcher;
-pub use executor::LeafExecutor;
+pub use executor::{CountedBy, LeafExecutor};
 use log::{LogPartial, StreamKey};
 use range::SumSeries;
 use samples::SamplePartial;

@@ -13,6 +13,7 @@ use logsvc_logql::engine::{
     BlockSummary, EntryBlock, LeafExecutor, LeafPlan, LeafResult, MetadataColumn, Needs,
     StreamState,
 };
+use logsvc_proto::Labels;
 use logsvc_runtime::Grant;
 
 use super::allowance::PartAllowance;
@@ -123,6 +124,19 @@ impl Leaf {
         self.counted_as_sealed(|leaf| {
             let (executor, state) = leaf.state(stream);
             executor.summary(state, totals)
+        })
+    }
+
+    /// Whether the totals of streams with these labels, which are all that the engine tells streams
+    /// apart by, answer them together; they are done then.
+    pub(in crate::scan) fn is_group_answered(
+        &mut self,
+        labels: &Labels,
+        totals: &BlockSummary,
+    ) -> bool {
+        self.counted_as_sealed(|leaf| {
+            let state = leaf.executor.stream(labels);
+            leaf.executor.summary(&state, totals)
         })
     }
 

@@ -1,4 +1,4 @@
-//! Fills batches: finds the next units, reads their columns, and hands them over as items.
+//! Fills batches: takes the next units, reads their columns, and hands them over as items.
 //!
 //! Guarantees: a unit is in one batch, whole, or in none. A run that the directory answers is
 //! answered once. A block that cannot be read is left out and counted.
@@ -6,32 +6,25 @@
 use std::sync::Arc;
 
 use logsvc_logql::engine::Needs;
-use logsvc_runtime::{Runtime, SideQueue};
+use logsvc_runtime::Runtime;
 
-use super::frontier::{self, Frontier, HeldRow, LeftRows, Unit, UnitKind};
+use super::frontier::{self, Frontier, Unit, UnitKind};
 use super::hiding::Hides;
 use super::late::{self, RunSource};
 use super::load::{load, load_missing, load_run, prefers_parts};
-use super::prune;
-use super::rows::rows_by_labels;
 use super::run::Scan;
 use crate::deletion::FilterWeight;
 use crate::scan::ScanError;
 use crate::scan::aside::{Batch, BlockWork, Column, Item, Leaf, OpenBlock, RunColumns, RunWork};
 use crate::scan::head_blocks::arrival;
-use crate::sealed::{Conditions, HeldDirectory, SealedSegment};
-use crate::types::ScanStats;
+use crate::sealed::{HeldDirectory, SealedSegment};
 use logsvc_segment::RowSet;
-use logsvc_segment::filter::BlockSet;
 
 /// The bytes that are read of any entry of a head: its time, and the end of its line.
 const ENTRY_BYTES: usize = 16;
 
 /// Runs of a block that are asked for before others get the core.
 const RUNS_AT_ONCE: usize = 64;
-
-/// Streams of a segment, or of a job, that are looked up on the core.
-const STREAMS_MAX_ON_CORE: usize = 20_000;
 
 impl<R: Runtime> Scan<'_, R> {
     /// Finds and reads the next units: none at the end of the scan.
@@ -60,86 +53,6 @@ impl<R: Runtime> Scan<'_, R> {
         }
         batch.memory.give_back_surplus();
         Ok(batch)
-    }
-
-    /// The units of a segment.
-    async fn expand(&mut self, leaf: &mut Leaf, index: u32) -> Result<Vec<Unit>, ScanError> {
-        self.pause(leaf).await?;
-        let segment = &self.job.segments[index as usize];
-        let mut rows = None;
-        if let Some(selector) = self.job.selector_for(index) {
-            // Labels are not what the query reads of its entries.
-            let mut of_labels = ScanStats::default();
-            rows = rows_by_labels(self.env, selector, segment, &mut of_labels).await;
-            self.stats.read_time_ns += of_labels.read_time_ns;
-            if rows.as_ref().is_some_and(RowSet::is_empty) {
-                return Ok(Vec::new());
-            }
-        }
-        let Some(directory) = self.directory(segment).await else { return Ok(Vec::new()) };
-        self.learn(leaf, index, &directory, rows.as_ref()).await?;
-        let held = self.rows_of(index, &directory, rows).await;
-        let left = self.without_counted(leaf, index, &directory, held).await?;
-        let mut units = self.units_of(index, &directory, left).await;
-        if units.is_empty() || self.conditions.is_empty() {
-            return Ok(units);
-        }
-        let mut blocks = BlockSet::empty(directory.block_count() as usize);
-        for block in units.iter().filter_map(Unit::block) {
-            blocks.insert(block as usize);
-        }
-        let (env, stats) = (self.env, &mut self.stats);
-        let needles: Conditions = self.conditions.iter().map(|one| one.needles.clone()).collect();
-        match prune::candidates(env, segment, &directory, &needles, blocks, stats).await {
-            Ok(left) => {
-                let before = units.len();
-                units.retain(|unit| unit.block().is_none_or(|block| left.contains(block as usize)));
-                self.stats.blocks_filtered += (before - units.len()) as u64;
-            }
-            // Reading everything gives the right answer too.
-            Err(error) => self.env.note_damage(segment, Some(&directory), "filters", &error),
-        }
-        Ok(units)
-    }
-
-    /// The streams of the scan that a segment holds.
-    async fn rows_of(
-        &mut self,
-        index: u32,
-        directory: &Arc<HeldDirectory>,
-        rows: Option<RowSet>,
-    ) -> Vec<HeldRow> {
-        let segment = &self.job.segments[index as usize];
-        let streams = self.known.streams.len().max(directory.stream_count() as usize);
-        if streams <= STREAMS_MAX_ON_CORE {
-            return frontier::rows_of(&mut self.known, segment, directory, rows.as_ref());
-        }
-        let (segment, directory) = (Arc::clone(segment), Arc::clone(directory));
-        let mut known = std::mem::take(&mut self.known);
-        let find = move || {
-            let held = frontier::rows_of(&mut known, &segment, &directory, rows.as_ref());
-            (held, known)
-        };
-        let queue = Some(self.aside.unwrap_or(SideQueue::Queries));
-        let (held, known) = self.env.compute(queue, find).await;
-        self.known = known;
-        held
-    }
-
-    /// The units of some streams of a segment.
-    async fn units_of(
-        &mut self,
-        index: u32,
-        directory: &Arc<HeldDirectory>,
-        left: LeftRows,
-    ) -> Vec<Unit> {
-        if left.held.len() <= STREAMS_MAX_ON_CORE {
-            return frontier::units_of(self.job, index, directory, &left);
-        }
-        let (job, directory) = (self.job.without_work(), Arc::clone(directory));
-        let queue = Some(self.aside.unwrap_or(SideQueue::Queries));
-        let find = move || frontier::units_of(&job, index, &directory, &left);
-        self.env.compute(queue, find).await
     }
 
     /// Reads the columns that a unit needs, and puts the unit into the batch. False if there is no
@@ -213,7 +126,10 @@ impl<R: Runtime> Scan<'_, R> {
     }
 
     /// The directory of a segment; `None` if it cannot be read, which is counted.
-    async fn directory(&mut self, segment: &SealedSegment) -> Option<Arc<HeldDirectory>> {
+    pub(super) async fn directory(
+        &mut self,
+        segment: &SealedSegment,
+    ) -> Option<Arc<HeldDirectory>> {
         match self.env.directories.get(segment).await {
             Ok(directory) => Some(directory),
             Err(error) => {

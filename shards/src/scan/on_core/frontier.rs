@@ -14,11 +14,13 @@ use logsvc_proto::StreamId;
 
 use super::ScanJob;
 use super::learn::KnownStreams;
+use crate::manifest::SegmentName;
 use crate::scan::StreamSnapshot;
 use crate::scan::aside::StreamRun;
 use crate::scan::streams::{FoundStream, ScanStreams};
 use crate::sealed::{SealedSegment, hasher};
 use crate::types::TimeRange;
+use logsvc_segment::filter::BlockSet;
 use logsvc_segment::{Directory, RowSet, RunInfo};
 
 #[derive(Debug)]
@@ -216,39 +218,115 @@ pub(super) fn units_of(
     directory: &Directory,
     left: &LeftRows,
 ) -> Vec<Unit> {
-    let direction = job.request.plan.direction();
-    let (start_ns, end_ns) = job.request.plan.entry_bounds_ns();
-    let range = TimeRange { start_ns, end_ns };
-    let mut units: Vec<Unit> = Vec::new();
-    let mut open: Option<(u32, (i64, i64))> = None;
-    let mut close = |open: Option<(u32, (i64, i64))>| {
-        if let Some((block, bounds)) = open {
-            let kind = UnitKind::Sealed { segment: index, block, left: left.rows.clone() };
-            units.push(Unit { key: key(direction, bounds), kind });
-        }
-    };
-    let name = job.segments[index as usize].live.name;
+    let mut units = UnitWriter::new(job, index, left.rows.clone());
     for held in &left.held {
         for run in directory.runs_of_stream(held.row) {
-            let bounds = (run.min_ns, run.max_ns);
-            if !range.overlaps(bounds) || !job.share.has_block(name, run.block) {
-                continue;
-            }
-            match &mut open {
-                Some((block, outer)) if *block == run.block => {
-                    *outer = (outer.0.min(bounds.0), outer.1.max(bounds.1));
-                }
-                _ => close(open.replace((run.block, bounds))),
+            if job.share.has_block(units.name, run.block) {
+                units.add(&run);
             }
         }
     }
-    close(open);
-    units
+    units.finish()
+}
+
+/// The same of all streams of the scan, if their blocks are among `blocks`.
+pub(super) fn units_among(
+    job: &ScanJob,
+    known: &mut KnownStreams,
+    index: u32,
+    directory: &Directory,
+    blocks: &BlockSet,
+) -> Vec<Unit> {
+    let segment = &job.segments[index as usize];
+    let wanted = known.wanted.indices(&known.streams);
+    let mut units = UnitWriter::new(job, index, None);
+    for block in blocks.iter() {
+        for run in directory.runs_of_block(block as u32) {
+            let id = directory.stream_id(run.stream);
+            if wanted.contains_key(&id) && segment.has_live(id) {
+                units.add(&run);
+            }
+        }
+    }
+    units.finish()
+}
+
+/// Makes units of the runs of a segment, whose blocks rise.
+struct UnitWriter {
+    segment: u32,
+    name: SegmentName,
+    direction: Direction,
+    range: TimeRange,
+    left: Option<Arc<RowSet>>,
+    units: Vec<Unit>,
+    /// The last block, and the bounds of its runs, in ns.
+    open: Option<(u32, (i64, i64))>,
+}
+
+impl UnitWriter {
+    fn new(job: &ScanJob, segment: u32, left: Option<Arc<RowSet>>) -> UnitWriter {
+        UnitWriter {
+            segment,
+            name: job.segments[segment as usize].live.name,
+            direction: job.request.plan.direction(),
+            range: job.time_range(),
+            left,
+            units: Vec::new(),
+            open: None,
+        }
+    }
+
+    /// Adds a run, if it has entries of the scan's time.
+    fn add(&mut self, run: &RunInfo) {
+        let bounds = (run.min_ns, run.max_ns);
+        if !self.range.overlaps(bounds) {
+            return;
+        }
+        match &mut self.open {
+            Some((block, outer)) if *block == run.block => {
+                *outer = (outer.0.min(bounds.0), outer.1.max(bounds.1));
+            }
+            _ => {
+                self.close();
+                self.open = Some((run.block, bounds));
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some((block, bounds)) = self.open.take() {
+            let kind = UnitKind::Sealed { segment: self.segment, block, left: self.left.clone() };
+            self.units.push(Unit { key: key(self.direction, bounds), kind });
+        }
+    }
+
+    fn finish(mut self) -> Vec<Unit> {
+        self.close();
+        self.units
+    }
+}
+
+/// The blocks of a segment that are the job's, and overlap its time.
+pub(super) fn blocks_of(job: &ScanJob, index: u32, directory: &Directory) -> BlockSet {
+    let (name, range) = (job.segments[index as usize].live.name, job.time_range());
+    let mut blocks = BlockSet::empty(directory.block_count() as usize);
+    for block in 0..directory.block_count() {
+        let info = directory.block(block);
+        if job.share.has_block(name, block) && range.overlaps((info.min_ns, info.max_ns)) {
+            blocks.insert(block as usize);
+        }
+    }
+    blocks
 }
 
 /// Searching for a stream costs about a dozen steps, walking one step per stream that is
 /// there.
 const SEARCH_STEPS: usize = 8;
+
+/// Whether a segment has so many more streams than the scan that they are searched for in it.
+pub(super) fn searches_streams(streams: usize, directory: &Directory) -> bool {
+    streams * SEARCH_STEPS < directory.stream_count() as usize
+}
 
 /// Streams of the scan that the segment holds, rising by their rows. Only `rows` may be of these
 /// streams, if they are given.
@@ -260,7 +338,7 @@ pub(super) fn rows_of(
 ) -> Vec<HeldRow> {
     let KnownStreams { streams, wanted } = known;
     let count = directory.stream_count();
-    if rows.is_none() && streams.len() * SEARCH_STEPS < count as usize {
+    if rows.is_none() && searches_streams(streams.len(), directory) {
         let held = (0..).zip(streams.ids()).filter(|(_, id)| segment.has_live(*id));
         let row_of = |(stream, id)| Some(HeldRow { row: directory.find_stream(id)?, stream });
         let mut found: Vec<HeldRow> = held.filter_map(row_of).collect();
@@ -292,8 +370,7 @@ pub(super) fn runs_of(
 ) -> Vec<StreamRun> {
     let KnownStreams { streams, wanted } = known;
     let segment = &job.segments[index as usize];
-    let (start_ns, end_ns) = job.request.plan.entry_bounds_ns();
-    let range = TimeRange { start_ns, end_ns };
+    let range = job.time_range();
     let in_range = |run: RunInfo, stream: u32| {
         let is_late = segment.is_late(run.stream);
         range.overlaps((run.min_ns, run.max_ns)).then_some(StreamRun { run, stream, is_late })

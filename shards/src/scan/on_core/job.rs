@@ -13,15 +13,16 @@ use crate::scan::selector::StreamSelector;
 use crate::scan::streams::ScanStreams;
 use crate::scan::{LeafRequest, StreamSnapshots};
 use crate::sealed::SealedSegment;
-use crate::types::ScanStats;
+use crate::types::{ScanStats, TimeRange};
 
-/// The segments of a job that may have streams which the shard did not have in memory.
+/// What the streams of a job's segments are selected by.
 #[derive(Clone, Debug, Default)]
-pub(super) struct UnknownSegments {
-    /// What their streams are selected by; `None` if there are no such segments.
+pub(super) struct SegmentStreams {
+    /// `None` if the job has all streams that it reads.
     selector: Option<Arc<StreamSelector>>,
-    /// By their places in the job.
-    segments: Arc<[bool]>,
+    /// Whether a segment may have streams that the shard did not have in memory, by its place in
+    /// the job.
+    is_unknown: Arc<[bool]>,
 }
 
 /// A part of a query and the snapshot that it reads. May be run on any core.
@@ -38,7 +39,7 @@ pub struct ScanJob {
     /// How long the scan has taken that this is a part of.
     pub(super) taken: Duration,
     pub(super) missing_segments: u64,
-    pub(super) unknown: UnknownSegments,
+    pub(super) in_segments: SegmentStreams,
     /// The work of evaluating requests for deletion.
     pub(super) filters: FilterWeight,
 }
@@ -59,7 +60,7 @@ impl ScanJob {
             share: Share::ALL,
             taken: Duration::ZERO,
             missing_segments: 0,
-            unknown: UnknownSegments::default(),
+            in_segments: SegmentStreams::default(),
             filters: FilterWeight::NOTHING,
         }
     }
@@ -69,23 +70,33 @@ impl ScanJob {
         self.streams.held().len()
     }
 
-    /// What the streams of a segment are selected by, if the job does not know all of them.
-    pub(super) fn selector_for(&self, segment: u32) -> Option<&Arc<StreamSelector>> {
-        let UnknownSegments { selector, segments } = &self.unknown;
-        selector.as_ref().filter(|_| segments[segment as usize])
+    /// The times of the entries that it reads.
+    pub(super) fn time_range(&self) -> TimeRange {
+        let (start_ns, end_ns) = self.request.plan.entry_bounds_ns();
+        TimeRange { start_ns, end_ns }
     }
 
-    /// The same job, which has to find the streams of some segments, by their places in the job.
+    /// What the streams of a segment are selected by, if the job does not know all of them.
+    pub(super) fn selector_for(&self, segment: u32) -> Option<&Arc<StreamSelector>> {
+        let SegmentStreams { selector, is_unknown } = &self.in_segments;
+        selector.as_ref().filter(|_| is_unknown[segment as usize])
+    }
+
+    /// What the streams of all segments are selected by, if that is known.
+    pub(super) fn selector(&self) -> Option<&Arc<StreamSelector>> {
+        self.in_segments.selector.as_ref()
+    }
+
+    /// The same job, which may find streams in segments, and has to find those of segments that
+    /// are unknown, by their places in the job.
     #[must_use]
-    pub(crate) fn with_unknown_segments(
+    pub(crate) fn with_selector(
         self,
         selector: StreamSelector,
-        segments: Arc<[bool]>,
+        is_unknown: Arc<[bool]>,
     ) -> ScanJob {
-        ScanJob {
-            unknown: UnknownSegments { selector: Some(Arc::new(selector)), segments },
-            ..self
-        }
+        let selector = Some(Arc::new(selector));
+        ScanJob { in_segments: SegmentStreams { selector, is_unknown }, ..self }
     }
 
     /// The same segments, for looking things up in them beside the scan.
@@ -98,7 +109,7 @@ impl ScanJob {
             share: self.share,
             taken: self.taken,
             missing_segments: 0,
-            unknown: UnknownSegments::default(),
+            in_segments: SegmentStreams::default(),
             filters: self.filters,
         }
     }

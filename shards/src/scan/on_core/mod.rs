@@ -5,8 +5,10 @@
 
 mod batch_size;
 mod env;
+mod expand;
 mod fill;
 mod frontier;
+mod groups;
 mod hiding;
 mod job;
 mod late;

@@ -65,7 +65,7 @@ impl ScanJob {
             share: self.share,
             taken: self.taken + taken,
             missing_segments: 0,
-            unknown: self.unknown.clone(),
+            in_segments: self.in_segments.clone(),
             filters: self.filters,
         }
     }
@@ -82,7 +82,7 @@ impl ScanJob {
                 share: Share { part, of },
                 taken: self.taken,
                 missing_segments: 0,
-                unknown: self.unknown.clone(),
+                in_segments: self.in_segments.clone(),
                 filters: self.filters,
             })
             .collect();

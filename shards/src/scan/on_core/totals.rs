@@ -22,7 +22,8 @@ use logsvc_segment::{Directory, RowSet};
 const STREAMS_AT_ONCE: usize = 256;
 
 impl<R: Runtime> Scan<'_, R> {
-    /// The streams of a segment that their totals do not answer, of those that it holds.
+    /// The streams of a segment that their totals do not answer, of those that it holds. `rows` are
+    /// those that are left, if others are answered.
     ///
     /// # Errors
     /// The query ends.
@@ -31,15 +32,15 @@ impl<R: Runtime> Scan<'_, R> {
         leaf: &mut Leaf,
         index: u32,
         directory: &Directory,
-        mut held: Vec<HeldRow>,
+        (mut held, rows): (Vec<HeldRow>, Option<RowSet>),
     ) -> Result<LeftRows, ScanError> {
         // Of a divided scan several cores look at a segment. They may not know the same of the
         // streams that repeat entries, so they could not agree on what is left.
         if !self.job.share.is_whole() || !leaf.executor.takes_totals() {
-            return Ok(LeftRows { held, rows: None });
+            return Ok(LeftRows { held, rows: rows.map(Arc::new) });
         }
         let segment = &self.job.segments[index as usize];
-        let (mut kept, mut is_any_answered) = (0, false);
+        let (mut kept, mut is_any_answered) = (0, rows.is_some());
         for place in 0..held.len() {
             if place % STREAMS_AT_ONCE == 0 {
                 self.pause(leaf).await?;

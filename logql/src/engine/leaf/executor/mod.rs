@@ -5,6 +5,9 @@ mod entries;
 mod filtered;
 mod groups;
 mod matches;
+mod totals;
+
+pub use self::totals::CountedBy;
 
 use std::sync::Arc;
 

@@ -1,0 +1,199 @@
+//! Expands a segment into the units that a scan has to visit.
+//!
+//! What costs least comes first: totals of streams where no filter is asked, a search for the
+//! streams where they are few, and filters where the scan has many streams, so that a text which
+//! the segment does not have costs no look at streams.
+//!
+//! Guarantees: each block with an entry that the query uses becomes one unit, unless the segment
+//! cannot be read, which is counted.
+
+use std::sync::Arc;
+
+use logsvc_runtime::{Runtime, SideQueue};
+
+use super::frontier::{self, HeldRow, LeftRows, Unit};
+use super::prune;
+use super::rows::rows_by_labels;
+use super::run::Scan;
+use crate::scan::ScanError;
+use crate::scan::aside::Leaf;
+use crate::sealed::{Condition, Conditions, HeldDirectory};
+use crate::types::ScanStats;
+use logsvc_segment::filter::BlockSet;
+use logsvc_segment::{Directory, RowSet};
+
+/// Streams of a segment, or of a job, that are looked up on the core.
+const STREAMS_MAX_ON_CORE: usize = 20_000;
+
+impl<R: Runtime> Scan<'_, R> {
+    /// The units of a segment.
+    pub(super) async fn expand(
+        &mut self,
+        leaf: &mut Leaf,
+        index: u32,
+    ) -> Result<Vec<Unit>, ScanError> {
+        self.pause(leaf).await?;
+        let job = self.job;
+        let segment = &job.segments[index as usize];
+        let mut rows = None;
+        if let Some(selector) = job.selector_for(index) {
+            // Labels are not what the query reads of its entries.
+            let mut of_labels = ScanStats::default();
+            rows = rows_by_labels(self.env, selector, segment, &mut of_labels).await;
+            self.stats.read_time_ns += of_labels.read_time_ns;
+            if rows.as_ref().is_some_and(RowSet::is_empty) {
+                return Ok(Vec::new());
+            }
+        }
+        let Some(directory) = self.directory(segment).await else { return Ok(Vec::new()) };
+        // Filters, and totals of groups, cost less than a look at many streams, and than learning
+        // these.
+        let (mut blocks, mut left) = (None, None);
+        let reads_most = self.reads_most_of(index, &directory, rows.as_ref());
+        if reads_most && self.conditions.is_empty() {
+            left = self.without_groups(leaf, index, &directory, rows.as_ref()).await?;
+            if left.as_ref().is_some_and(RowSet::is_empty) {
+                return Ok(Vec::new());
+            }
+            rows = left.clone().or(rows);
+        }
+        if reads_most && !self.conditions.is_empty() {
+            let all = frontier::blocks_of(job, index, &directory);
+            let left = self.filtered(index, &directory, all, Condition::is_certain).await;
+            if left.is_empty() {
+                return Ok(Vec::new());
+            }
+            if job.selector_for(index).is_some() {
+                let of_blocks = directory.streams_of_blocks(&left);
+                rows = Some(rows.map_or_else(|| of_blocks.clone(), |r| r.intersection(&of_blocks)));
+            }
+            blocks = Some(left);
+        }
+        self.learn(leaf, index, &directory, rows.as_ref()).await?;
+        if let Some(blocks) = blocks {
+            let is_uncertain = |condition: &Condition| !condition.is_certain();
+            let blocks = self.filtered(index, &directory, blocks, is_uncertain).await;
+            self.pause(leaf).await?;
+            return Ok(self.units_among(index, &directory, blocks).await);
+        }
+        let held = self.rows_of(index, &directory, rows).await;
+        let left = self.without_counted(leaf, index, &directory, (held, left)).await?;
+        let mut units = self.units_of(index, &directory, left).await;
+        if units.is_empty() || self.conditions.is_empty() {
+            return Ok(units);
+        }
+        let mut blocks = BlockSet::empty(directory.block_count() as usize);
+        for block in units.iter().filter_map(Unit::block) {
+            blocks.insert(block as usize);
+        }
+        let blocks = self.filtered(index, &directory, blocks, |_| true).await;
+        units.retain(|unit| unit.block().is_none_or(|block| blocks.contains(block as usize)));
+        Ok(units)
+    }
+
+    /// Whether the scan may read so many streams of a segment that these are not searched for one
+    /// by one.
+    fn reads_most_of(&self, index: u32, directory: &Directory, rows: Option<&RowSet>) -> bool {
+        let streams = match (rows, self.job.selector_for(index)) {
+            (Some(rows), _) => rows.len(),
+            (None, Some(_)) => return true,
+            (None, None) => self.known.streams.len(),
+        };
+        !frontier::searches_streams(streams, directory)
+    }
+
+    /// The blocks of a segment that filters do not rule out by some of the conditions.
+    async fn filtered(
+        &mut self,
+        index: u32,
+        directory: &HeldDirectory,
+        blocks: BlockSet,
+        is_asked: impl Fn(&Condition) -> bool,
+    ) -> BlockSet {
+        let asked = self.conditions.iter().filter(|condition| is_asked(condition));
+        let needles: Conditions = asked.map(|condition| condition.needles.clone()).collect();
+        if blocks.is_empty() || needles.is_empty() {
+            return blocks;
+        }
+        let segment = &self.job.segments[index as usize];
+        let (env, stats) = (self.env, &mut self.stats);
+        match prune::candidates(env, segment, directory, &needles, blocks.clone(), stats).await {
+            Ok(left) => {
+                self.stats.blocks_filtered += (blocks.count() - left.count()) as u64;
+                left
+            }
+            // Reading everything gives the right answer too.
+            Err(error) => {
+                self.env.note_damage(segment, Some(directory), "filters", &error);
+                blocks
+            }
+        }
+    }
+
+    /// The streams of the scan that a segment holds.
+    async fn rows_of(
+        &mut self,
+        index: u32,
+        directory: &Arc<HeldDirectory>,
+        rows: Option<RowSet>,
+    ) -> Vec<HeldRow> {
+        let segment = &self.job.segments[index as usize];
+        let streams = self.known.streams.len().max(directory.stream_count() as usize);
+        if streams <= STREAMS_MAX_ON_CORE {
+            return frontier::rows_of(&mut self.known, segment, directory, rows.as_ref());
+        }
+        let (segment, directory) = (Arc::clone(segment), Arc::clone(directory));
+        let mut known = std::mem::take(&mut self.known);
+        let find = move || {
+            let held = frontier::rows_of(&mut known, &segment, &directory, rows.as_ref());
+            (held, known)
+        };
+        let queue = Some(self.aside.unwrap_or(SideQueue::Queries));
+        let (held, known) = self.env.compute(queue, find).await;
+        self.known = known;
+        held
+    }
+
+    /// The units of some streams of a segment.
+    async fn units_of(
+        &mut self,
+        index: u32,
+        directory: &Arc<HeldDirectory>,
+        left: LeftRows,
+    ) -> Vec<Unit> {
+        if left.held.len() <= STREAMS_MAX_ON_CORE {
+            return frontier::units_of(self.job, index, directory, &left);
+        }
+        let (job, directory) = (self.job.without_work(), Arc::clone(directory));
+        let queue = Some(self.aside.unwrap_or(SideQueue::Queries));
+        let find = move || frontier::units_of(&job, index, &directory, &left);
+        self.env.compute(queue, find).await
+    }
+
+    /// The units of all streams of the scan in some blocks of a segment.
+    async fn units_among(
+        &mut self,
+        index: u32,
+        directory: &Arc<HeldDirectory>,
+        blocks: BlockSet,
+    ) -> Vec<Unit> {
+        let streams = self.known.streams.len();
+        let runs: usize = blocks.iter().map(|one| directory.block(one as u32).runs.len()).sum();
+        if runs == 0 {
+            return Vec::new();
+        }
+        if streams.max(runs) <= STREAMS_MAX_ON_CORE {
+            return frontier::units_among(self.job, &mut self.known, index, directory, &blocks);
+        }
+        let (job, directory) = (self.job.without_work(), Arc::clone(directory));
+        let mut known = std::mem::take(&mut self.known);
+        let find = move || {
+            let units = frontier::units_among(&job, &mut known, index, &directory, &blocks);
+            (units, known)
+        };
+        let queue = Some(self.aside.unwrap_or(SideQueue::Queries));
+        let (units, known) = self.env.compute(queue, find).await;
+        self.known = known;
+        units
+    }
+}
