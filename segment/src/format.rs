@@ -43,9 +43,11 @@ pub(crate) const LABEL_PAGE_KEYS_MAX_BYTES: usize = 256 << 10;
 
 const HEADER_MAGIC: &[u8; 8] = b"LSVC-SEG";
 /// The version of the format that is written.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// The oldest version that is read. It has no label index.
 const OLDEST_VERSION: u32 = 2;
+/// The first version whose directory has the bytes of metadata of each run.
+const RUN_METADATA_VERSION: u32 = 4;
 
 /// Identifies a segment; in its header and in its footer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]

@@ -279,7 +279,8 @@ impl MetadataSets {
     }
 
     /// Sum of the lengths of the names and values of a set, in bytes.
-    pub(crate) fn text_bytes(&self, id: u32) -> u64 {
+    #[must_use]
+    pub fn text_bytes(&self, id: u32) -> u64 {
         let pairs = self.set_pairs(id).iter();
         pairs.map(|(name, value)| u64::from(name.len) + u64::from(value.len)).sum()
     }

@@ -2,8 +2,8 @@
 //!
 //! It is a sum of the sizes of entries, lines and metadata, per bucket of time that is
 //! grouped by labels of the *streams*. Most blocks that lie within one bucket are answered
-//! by their directory entries, with an estimate of their metadata (`leaf/sizes.rs`); lines
-//! and numbers of entries are always exact.
+//! by their directory entries. Where these do not tell the bytes of metadata, they are estimated
+//! (`leaf/sizes.rs`); lines and numbers of entries are always exact.
 
 use std::sync::Arc;
 

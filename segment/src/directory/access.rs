@@ -6,7 +6,9 @@ use logsvc_logql::engine::BlockSummary;
 use logsvc_proto::StreamId;
 
 use super::Directory;
-use super::rows::{ArchivedBlockRow, ArchivedColumnRow, ArchivedRoot, RUN_HAS_METADATA};
+use super::rows::{
+    ArchivedBlockRow, ArchivedColumnRow, ArchivedRoot, RUN_HAS_METADATA, UNKNOWN_METADATA,
+};
 use crate::column_kind::ColumnKind;
 use crate::columns::compress::{Codec, ColumnPlace};
 use crate::columns::lengths::RunLines;
@@ -35,6 +37,8 @@ pub struct RunInfo {
     pub max_ns: i64,
     /// Whether an entry has metadata.
     pub has_metadata: bool,
+    /// Bytes of the names and values of its entries' metadata; `None` if the segment does not tell.
+    pub metadata_text_bytes: Option<u32>,
 }
 
 impl RunInfo {
@@ -46,7 +50,7 @@ impl RunInfo {
             max_timestamp_ns: self.max_ns,
             entries: u64::from(self.entries.end - self.entries.start),
             line_bytes: u64::from(self.line_bytes.end - self.line_bytes.start),
-            metadata_bytes: None,
+            metadata_bytes: self.metadata_text_bytes.map(u64::from),
         }
     }
 
@@ -198,10 +202,12 @@ impl Directory {
     pub fn stream_totals(&self, stream: u32) -> BlockSummary {
         let (min_timestamp_ns, max_timestamp_ns) = self.stream_bounds_ns(stream);
         let (mut blocks, mut entries, mut line_bytes) = (0, 0, 0);
+        let mut metadata_bytes = Some(0);
         for run in self.runs_of_stream(stream) {
             blocks += 1;
             entries += u64::from(run.entries.end - run.entries.start);
             line_bytes += u64::from(run.line_bytes.end - run.line_bytes.start);
+            metadata_bytes = sum(metadata_bytes, run.metadata_text_bytes);
         }
         BlockSummary {
             blocks,
@@ -209,7 +215,7 @@ impl Directory {
             max_timestamp_ns,
             entries,
             line_bytes,
-            metadata_bytes: None,
+            metadata_bytes,
         }
     }
 
@@ -223,12 +229,16 @@ impl Directory {
             max_timestamp_ns: i64::MIN,
             entries: 0,
             line_bytes: 0,
-            metadata_bytes: None,
+            metadata_bytes: Some(0),
         };
         let mut block = 0;
         for range in streams.ranges() {
             let runs = self.run_numbers(range.start).start..self.run_numbers(range.end - 1).end;
             totals.blocks += u64::from(runs.end - runs.start);
+            for run in runs.clone() {
+                let bytes = self.metadata_text_bytes(root, run);
+                totals.metadata_bytes = sum(totals.metadata_bytes, bytes);
+            }
             // Most ranges begin where the last one ended, or soon after.
             while runs_of(root, block).end <= runs.start {
                 block += 1;
@@ -265,7 +275,7 @@ impl Directory {
         // A stream has one run in each of some successive blocks.
         let first_block = block_of(root, runs.start);
         let first_run = runs.start;
-        runs.map(move |run| run_info(root, run, stream, first_block + (run - first_run)))
+        runs.map(move |run| self.run_info(root, run, stream, first_block + (run - first_run)))
     }
 
     /// The run of a stream in a block, each of which is below its count; `None` if the
@@ -275,7 +285,7 @@ impl Directory {
         let runs = runs_of(root, block);
         let first_stream = root.blocks[block as usize].first_stream.to_native();
         let run = runs.start.checked_add(stream.checked_sub(first_stream)?)?;
-        runs.contains(&run).then(|| run_info(root, run, stream, block))
+        runs.contains(&run).then(|| self.run_info(root, run, stream, block))
     }
 
     /// The block with this number, which is below [`Self::block_count`].
@@ -302,7 +312,7 @@ impl Directory {
         let runs = runs_of(root, block);
         let first_run = runs.start;
         let first_stream = root.blocks[block as usize].first_stream.to_native();
-        runs.map(move |run| run_info(root, run, first_stream + (run - first_run), block))
+        runs.map(move |run| self.run_info(root, run, first_stream + (run - first_run), block))
     }
 
     /// The streams with entries in some blocks, which are below [`Self::block_count`].
@@ -335,6 +345,35 @@ impl Directory {
         chunks.partition_point(|chunk| chunk.first_stream.to_native() <= stream) as u32 - 1
     }
 
+    fn run_info(&self, root: &ArchivedRoot, run: u32, stream: u32, block: u32) -> RunInfo {
+        let row = &root.runs[run as usize];
+        let block_row = &root.blocks[block as usize];
+        let (entries_end, line_bytes_end) = if run + 1 < runs_of(root, block).end {
+            let next = &root.runs[run as usize + 1];
+            (next.first_entry, next.first_line_byte)
+        } else {
+            (block_row.entries, block_row.line_bytes)
+        };
+        RunInfo {
+            run,
+            stream,
+            block,
+            entries: row.first_entry.to_native()..entries_end.to_native(),
+            line_bytes: row.first_line_byte.to_native()..line_bytes_end.to_native(),
+            min_ns: row.min_ns.to_native(),
+            max_ns: row.max_ns.to_native(),
+            has_metadata: row.flags & RUN_HAS_METADATA != 0,
+            metadata_text_bytes: self.metadata_text_bytes(root, run),
+        }
+    }
+
+    fn metadata_text_bytes(&self, root: &ArchivedRoot, run: u32) -> Option<u32> {
+        if root.runs[run as usize].flags & RUN_HAS_METADATA == 0 {
+            return Some(0);
+        }
+        self.stored_metadata_bytes(run).filter(|bytes| *bytes != UNKNOWN_METADATA)
+    }
+
     pub(crate) fn run_times(&self, block: u32) -> impl ExactSizeIterator<Item = RunTimes> + '_ {
         self.runs_of_block(block).map(|run| RunTimes {
             entries: run.entries.end - run.entries.start,
@@ -351,6 +390,11 @@ impl Directory {
     }
 }
 
+/// A sum of which every part must be known.
+fn sum(sum: Option<u64>, part: Option<u32>) -> Option<u64> {
+    Some(sum? + u64::from(part?))
+}
+
 fn runs_of(root: &ArchivedRoot, block: u32) -> Range<u32> {
     let first = |row: &ArchivedBlockRow| row.first_run.to_native();
     let end = root.blocks.get(block as usize + 1).map_or(root.runs.len() as u32, first);
@@ -359,27 +403,6 @@ fn runs_of(root: &ArchivedRoot, block: u32) -> Range<u32> {
 
 fn block_of(root: &ArchivedRoot, run: u32) -> u32 {
     root.blocks.partition_point(|block| block.first_run.to_native() <= run) as u32 - 1
-}
-
-fn run_info(root: &ArchivedRoot, run: u32, stream: u32, block: u32) -> RunInfo {
-    let row = &root.runs[run as usize];
-    let block_row = &root.blocks[block as usize];
-    let (entries_end, line_bytes_end) = if run + 1 < runs_of(root, block).end {
-        let next = &root.runs[run as usize + 1];
-        (next.first_entry, next.first_line_byte)
-    } else {
-        (block_row.entries, block_row.line_bytes)
-    };
-    RunInfo {
-        run,
-        stream,
-        block,
-        entries: row.first_entry.to_native()..entries_end.to_native(),
-        line_bytes: row.first_line_byte.to_native()..line_bytes_end.to_native(),
-        min_ns: row.min_ns.to_native(),
-        max_ns: row.max_ns.to_native(),
-        has_metadata: row.flags & RUN_HAS_METADATA != 0,
-    }
 }
 
 /// The place in a row. [`Directory::open`] has checked the codec.

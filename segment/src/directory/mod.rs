@@ -20,8 +20,11 @@ use rows::{ArchivedRoot, Root};
 /// The directory of one segment, with its footer.
 #[derive(Debug)]
 pub struct Directory {
-    /// The archive, checked by [`Directory::open`] and never changed.
+    /// The archive, and the list of the runs' metadata behind it, checked by [`Directory::open`] and
+    /// never changed.
     bytes: Vec<u8>,
+    /// Where the list begins, if there is one; otherwise the end.
+    archive_len: usize,
     footer: Footer,
     filters: FilterIndex,
 }
@@ -41,11 +44,14 @@ impl Directory {
         if crc32c::crc32c(&bytes) != footer.directory_crc {
             return Err(fail("the checksum does not match"));
         }
-        let root = rkyv::access::<ArchivedRoot, rkyv::rancor::Failure>(&bytes)
+        let list_len = if footer.has_run_metadata() { footer.totals.runs as usize * 4 } else { 0 };
+        let archive_len = bytes.len().checked_sub(list_len).ok_or(fail("it has not all runs"))?;
+        let (archive, list) = bytes.split_at(archive_len);
+        let root = rkyv::access::<ArchivedRoot, rkyv::rancor::Failure>(archive)
             .map_err(|_| fail("it is not an archive of a directory"))?;
         let unknown = |part| SegmentError::other_version(Part::Directory, UnknownPart::Part(part));
         // The checksum matches, so a later version has written it.
-        validate::check(root, &footer).map_err(|what| match what {
+        validate::check(root, list, &footer).map_err(|what| match what {
             validate::UNKNOWN_CODEC => unknown("the codec of a column"),
             what => fail(what),
         })?;
@@ -59,22 +65,32 @@ impl Directory {
         {
             return Err(fail("the index of the filters does not fit the segment"));
         }
-        Ok(Directory { bytes, footer, filters })
+        Ok(Directory { bytes, archive_len, footer, filters })
     }
 
-    /// The bytes of the archive of these rows.
-    pub(crate) fn serialize(root: &Root) -> Option<Vec<u8>> {
-        let bytes = rkyv::to_bytes::<rkyv::rancor::Failure>(root).ok()?;
-        Some(bytes.into_vec())
+    /// The bytes of the archive of these rows, and of the bytes of each run's metadata.
+    pub(crate) fn serialize(root: &Root, runs_metadata: &[u32]) -> Option<Vec<u8>> {
+        let mut bytes = rkyv::to_bytes::<rkyv::rancor::Failure>(root).ok()?.into_vec();
+        bytes.reserve_exact(runs_metadata.len() * 4);
+        bytes.extend(runs_metadata.iter().flat_map(|number| number.to_le_bytes()));
+        Some(bytes)
     }
 
     #[inline]
     fn root(&self) -> &ArchivedRoot {
         // SAFETY: `open` is the only constructor; it let `rkyv::access` check these
-        // very bytes as an archive with this root, and nothing changes them: the
-        // field is private and no method takes it mutably. Moving the vector does
-        // not move its bytes, and the archive has no alignment.
-        unsafe { rkyv::access_unchecked::<ArchivedRoot>(&self.bytes) }
+        // very bytes, up to `archive_len`, as an archive with this root, and nothing changes
+        // them or the length: the fields are private and no method takes them mutably. Moving
+        // the vector does not move its bytes, and the archive has no alignment.
+        unsafe { rkyv::access_unchecked::<ArchivedRoot>(&self.bytes[..self.archive_len]) }
+    }
+
+    /// The bytes of the names and values of a run's metadata, as stored; `None` if the segment has
+    /// no list of them. The run is below [`Self::run_count`].
+    #[inline]
+    fn stored_metadata_bytes(&self, run: u32) -> Option<u32> {
+        let (numbers, _) = self.bytes[self.archive_len..].as_chunks();
+        numbers.get(run as usize).map(|number| u32::from_le_bytes(*number))
     }
 
     /// The segment's footer.

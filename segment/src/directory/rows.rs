@@ -1,4 +1,5 @@
-//! The rows of the directory in the file, an rkyv archive.
+//! The rows of the directory in the file, an rkyv archive. From version 4 of the format on, a list
+//! of numbers follows it: the bytes of the names and values of each run's metadata.
 //!
 //! All numbers are little-endian and unaligned, so that the archive is read in place at any
 //! address.
@@ -45,6 +46,10 @@ pub(crate) struct RunRow {
 
 /// An entry of the run has metadata.
 pub(crate) const RUN_HAS_METADATA: u8 = 1;
+
+/// The bytes of a run's metadata, in the list behind the archive, if the run was copied from a
+/// segment that does not tell them.
+pub(crate) const UNKNOWN_METADATA: u32 = u32::MAX;
 
 /// A block.
 #[derive(Archive, Serialize, Debug, Clone, Copy)]

@@ -7,7 +7,9 @@ use std::ops::Range;
 
 use logsvc_proto::TenantId;
 
-use super::rows::{ArchivedBlockRow, ArchivedColumnRow, ArchivedRoot, RUN_HAS_METADATA};
+use super::rows::{
+    ArchivedBlockRow, ArchivedColumnRow, ArchivedRoot, RUN_HAS_METADATA, UNKNOWN_METADATA,
+};
 use crate::column_kind::ColumnKind;
 use crate::columns::compress::Codec;
 use crate::columns::templates::MAX_RAW_BYTES;
@@ -25,8 +27,9 @@ fn ensure(holds: bool, otherwise: &'static str) -> Check {
     if holds { Ok(()) } else { Err(otherwise) }
 }
 
-/// Checks all rows against each other and against the footer.
-pub(super) fn check(root: &ArchivedRoot, footer: &Footer) -> Check {
+/// Checks all rows against each other and against the footer, and the list of the runs' metadata, if
+/// it is not empty, against the rows.
+pub(super) fn check(root: &ArchivedRoot, runs_metadata: &[u8], footer: &Footer) -> Check {
     let totals = &footer.totals;
     let counts = [
         (root.streams.len(), totals.streams, MAX_STREAMS),
@@ -41,7 +44,8 @@ pub(super) fn check(root: &ArchivedRoot, footer: &Footer) -> Check {
     check_streams(root)?;
     check_label_chunks(root, footer)?;
     check_blocks(root, footer)?;
-    check_runs(root)
+    check_runs(root)?;
+    check_runs_metadata(root, runs_metadata)
 }
 
 fn check_tenants(root: &ArchivedRoot) -> Check {
@@ -212,4 +216,28 @@ fn check_runs(root: &ArchivedRoot) -> Check {
         )?;
     }
     ensure(stream as usize + 1 == root.streams.len(), "a stream has no run")
+}
+
+/// Checks that no block has more bytes of names and values than its metadata takes with their
+/// lengths. The runs are checked.
+fn check_runs_metadata(root: &ArchivedRoot, list: &[u8]) -> Check {
+    let (numbers, _) = list.as_chunks();
+    let mut runs = root.runs.iter().zip(numbers);
+    for (index, block) in root.blocks.iter().enumerate() {
+        let first_run = block.first_run.to_native();
+        let end = root.blocks.get(index + 1).map(|next| next.first_run.to_native());
+        let end = end.unwrap_or(root.runs.len() as u32);
+        let mut left_bytes = u64::from(block.metadata_bytes.to_native());
+        for (run, number) in runs.by_ref().take((end - first_run) as usize) {
+            let bytes = u32::from_le_bytes(*number);
+            if run.flags & RUN_HAS_METADATA == 0 {
+                ensure(bytes == 0, "a run without metadata has bytes of it")?;
+            } else if bytes != UNKNOWN_METADATA {
+                left_bytes = left_bytes
+                    .checked_sub(bytes.into())
+                    .ok_or("runs have more metadata than their block")?;
+            }
+        }
+    }
+    Ok(())
 }

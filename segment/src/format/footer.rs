@@ -88,6 +88,11 @@ pub struct MergedPlace {
 }
 
 impl Footer {
+    /// Whether the directory has the bytes of the metadata of each run.
+    pub(crate) fn has_run_metadata(&self) -> bool {
+        self.version >= super::RUN_METADATA_VERSION
+    }
+
     /// The version of what is written.
     pub(crate) const VERSION: u32 = VERSION;
 

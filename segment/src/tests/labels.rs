@@ -247,23 +247,31 @@ fn drafts_have_no_label_index() {
 }
 
 #[test]
-fn a_segment_of_version_2_reads_as_before() {
+fn segments_of_older_versions_read_as_before() {
     let streams = pods(20);
     let file = write(&streams, &mut Rng::new(3));
     let end = file.len() - FOOTER_LEN;
     let footer = Footer::parse(&file[end..], file.len() as u64).unwrap();
     let index = footer.label_index_range().unwrap();
-    let len = index.end - index.start;
-    let old = Footer {
-        version: 2,
-        label_index: None,
-        file_len: footer.file_len - len,
-        directory_offset: index.start,
-        ..footer
-    };
-    let header = footer.identity.encode_header_of(2);
-    let bodies = [HEADER_LEN..index.start as usize, index.end as usize..end].map(|r| &file[r]);
-    let old = [&header[..], bodies[0], bodies[1], &old.encode()[..]].concat();
-    assert_eq!(read(&old).unwrap(), streams);
-    assert!(open_labels(&old).unwrap().is_none());
+    let list_len = u64::from(footer.totals.runs) * 4;
+    for version in [2, 3] {
+        let index_len = if version == 2 { index.end - index.start } else { 0 };
+        let index = index.start..index.start + index_len;
+        let directory = &file[footer.directory_offset as usize..end - list_len as usize];
+        let old = Footer {
+            version,
+            label_index: footer.label_index.filter(|_| version > 2),
+            file_len: footer.file_len - index_len - list_len,
+            directory_offset: footer.directory_offset - index_len,
+            directory_crc: crc32c::crc32c(directory),
+            ..footer
+        };
+        let header = footer.identity.encode_header_of(version);
+        let before = HEADER_LEN..index.start as usize;
+        let between = index.end as usize..footer.directory_offset as usize;
+        let bodies = [before, between].map(|range| &file[range]);
+        let old = [&header[..], bodies[0], bodies[1], directory, &old.encode()[..]].concat();
+        assert_eq!(read(&old).unwrap(), streams);
+        assert_eq!(open_labels(&old).unwrap().is_some(), version > 2);
+    }
 }

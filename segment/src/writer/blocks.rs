@@ -44,6 +44,7 @@ impl SegmentWriter {
         self.rows.entries += block.timestamps_ns.len() as u64;
         self.rows.line_bytes += block.line_bytes as u64;
         self.rows.runs.extend_from_slice(&block.runs);
+        self.rows.runs_metadata.extend_from_slice(&block.runs_metadata);
         self.pending.clear();
         self.lines.clear();
         // Releases the memory of one huge entry.

@@ -8,7 +8,7 @@ use super::{SegmentWriter, stream_order};
 use crate::column_kind::ColumnKind;
 use crate::columns::metadata::BlockMetadata;
 use crate::directory::Directory;
-use crate::directory::rows::{BlockRow, ColumnRow, RUN_HAS_METADATA, RunRow};
+use crate::directory::rows::{BlockRow, ColumnRow, RUN_HAS_METADATA, RunRow, UNKNOWN_METADATA};
 use crate::error::{Part, SegmentError, WriteError};
 use crate::filter::BlockFilter;
 use crate::format::{MAX_BLOCKS, MAX_RUNS, MAX_STREAMS};
@@ -89,6 +89,8 @@ impl SegmentWriter {
                 first_line_byte: run.line_bytes.start,
                 flags: if run.has_metadata { RUN_HAS_METADATA } else { 0 },
             });
+            let metadata_bytes = run.metadata_text_bytes.unwrap_or(UNKNOWN_METADATA);
+            self.rows.runs_metadata.push(metadata_bytes);
         }
         let mut columns: [ColumnRow; 4] =
             ColumnKind::ALL.map(|kind| column_row(&info.column(kind)));

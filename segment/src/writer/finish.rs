@@ -140,7 +140,7 @@ impl SegmentWriter {
             label_chunks,
             filter_index: filter_index.encode(),
         };
-        let directory = Directory::serialize(&root)
+        let directory = Directory::serialize(&root, &rows.runs_metadata)
             .filter(|bytes| bytes.len() as u64 <= DIRECTORY_MAX_BYTES)
             .ok_or(WriteError::Full)?;
         out.extend_from_slice(&directory);

@@ -30,6 +30,8 @@ pub(super) struct PendingBlock {
     pub(super) line_ends: Vec<u32>,
     pub(super) metadata: PendingMetadata,
     pub(super) runs: Vec<RunRow>,
+    /// Bytes of names and values of each run's metadata.
+    pub(super) runs_metadata: Vec<u32>,
     /// Number of the stream of the first run.
     pub(super) first_stream: u32,
     /// Whether the block gets no other stream.
@@ -96,6 +98,7 @@ impl PendingBlock {
             first_line_byte: self.line_bytes as u32,
             flags: 0,
         });
+        self.runs_metadata.push(0);
     }
 
     /// Appends entries to the last run, and their lines to the lines of the block. The entries
@@ -114,9 +117,13 @@ impl PendingBlock {
         let lines = start as usize..lines_end as usize;
         self.line_bytes += lines.len();
         block_lines.append_bytes(&entries.lines[lines]);
-        let metadata_before = self.metadata.pairs_len();
+        let (len_before, text_before) = (self.metadata.pairs_len(), self.metadata.text_bytes());
         self.metadata.push(before, entries);
-        let has_metadata = self.metadata.pairs_len() > metadata_before;
+        let has_metadata = self.metadata.pairs_len() > len_before;
+        if let Some(bytes) = self.runs_metadata.last_mut() {
+            // A block has at most 64 MiB of it.
+            *bytes += (self.metadata.text_bytes() - text_before) as u32;
+        }
         if let Some(run) = self.runs.last_mut() {
             run.min_ns = run.min_ns.min(first_ns);
             run.max_ns = run.max_ns.max(last_ns);
@@ -143,6 +150,7 @@ impl PendingBlock {
         self.line_ends.clear();
         self.metadata.clear();
         self.runs.clear();
+        self.runs_metadata.clear();
         self.is_own = false;
     }
 
@@ -152,5 +160,6 @@ impl PendingBlock {
             + self.line_ends.capacity() * 4
             + self.metadata.held_bytes()
             + self.runs.capacity() * size_of::<RunRow>()
+            + self.runs_metadata.capacity() * 4
     }
 }

@@ -8,7 +8,7 @@ use logsvc_logql::engine::MetadataSets;
 
 use super::entries::{Entries, EntriesMetadata};
 use super::pending::BLOCK_TARGET_METADATA_BYTES;
-use crate::batch::write_pair;
+use crate::batch::{MetadataPairs, write_pair};
 use crate::columns::metadata::EntrySets;
 
 /// The metadata of the open block.
@@ -18,15 +18,23 @@ pub(super) struct PendingMetadata {
     texts: Vec<u8>,
     /// Exclusive ends of the sets within `texts`.
     set_ends: Vec<u32>,
+    /// Bytes of the names and values of each set.
+    set_text_bytes: Vec<u32>,
     /// For each entry 0, or one more than the index of its set; empty if no entry has a set.
     entry_sets: Vec<u32>,
     pairs_len: usize,
+    text_bytes: u64,
 }
 
 impl PendingMetadata {
     /// Bytes of the pairs of all entries if each entry had its own copy.
     pub(super) fn pairs_len(&self) -> usize {
         self.pairs_len
+    }
+
+    /// Bytes of the names and values of all entries.
+    pub(super) fn text_bytes(&self) -> u64 {
+        self.text_bytes
     }
 
     /// The sets for the encoder; `None` if no entry has metadata.
@@ -117,6 +125,8 @@ impl PendingMetadata {
             return 0;
         }
         self.set_ends.push(self.texts.len() as u32);
+        let pairs = MetadataPairs::from_checked(&[], &self.texts[start..]);
+        self.set_text_bytes.push(pairs.text_bytes() as u32);
         self.set_ends.len() as u32
     }
 
@@ -125,6 +135,7 @@ impl PendingMetadata {
         if let Some(last) = (set as usize).checked_sub(1) {
             let start = last.checked_sub(1).map_or(0, |before| self.set_ends[before]);
             self.pairs_len += (self.set_ends[last] - start) as usize;
+            self.text_bytes += u64::from(self.set_text_bytes[last]);
         }
     }
 
@@ -132,14 +143,16 @@ impl PendingMetadata {
     pub(super) fn clear(&mut self) {
         self.texts.clear();
         self.set_ends.clear();
+        self.set_text_bytes.clear();
         self.entry_sets.clear();
-        self.pairs_len = 0;
+        (self.pairs_len, self.text_bytes) = (0, 0);
         self.texts.shrink_to(4 * BLOCK_TARGET_METADATA_BYTES);
     }
 
     /// Bytes that the buffers occupy.
     pub(super) fn held_bytes(&self) -> usize {
-        self.texts.capacity() + (self.set_ends.capacity() + self.entry_sets.capacity()) * 4
+        let numbers = [&self.set_ends, &self.set_text_bytes, &self.entry_sets];
+        self.texts.capacity() + numbers.map(Vec::capacity).iter().sum::<usize>() * 4
     }
 }
 

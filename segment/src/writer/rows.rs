@@ -11,6 +11,9 @@ pub(super) struct Rows {
     pub(super) tenants: Vec<TenantRow>,
     pub(super) streams: Vec<StreamRow>,
     pub(super) runs: Vec<RunRow>,
+    /// Bytes of names and values of each run's metadata, or
+    /// [`UNKNOWN_METADATA`](crate::directory::rows::UNKNOWN_METADATA).
+    pub(super) runs_metadata: Vec<u32>,
     pub(super) blocks: Vec<BlockRow>,
     /// Entries of all blocks.
     pub(super) entries: u64,
@@ -36,6 +39,7 @@ impl Rows {
     pub(super) fn held_bytes(&self) -> usize {
         self.streams.capacity() * size_of::<StreamRow>()
             + self.runs.capacity() * size_of::<RunRow>()
+            + self.runs_metadata.capacity() * 4
             + self.blocks.capacity() * size_of::<BlockRow>()
     }
 }

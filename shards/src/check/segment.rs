@@ -9,8 +9,8 @@ use logsvc_runtime::{File, OpenMode, Runtime};
 use crate::manifest::{FooterRecord, LiveSegment, SegmentName};
 use crate::types::StreamPartitions;
 use logsvc_segment::{
-    ColumnKind, Decoder, Directory, FOOTER_LEN, Footer, HEADER_LEN, Part, SegmentError,
-    SegmentIdentity,
+    BlockMetadata, ColumnKind, Decoder, Directory, FOOTER_LEN, Footer, HEADER_LEN, Part,
+    SegmentError, SegmentIdentity,
 };
 
 use super::CheckReport;
@@ -237,11 +237,28 @@ async fn check_block<F: File>(
             },
             ColumnKind::Timestamps => timestamps_ns.as_ref().map(|_| ()).map_err(Clone::clone),
             ColumnKind::Lengths => decoder.line_ends(directory, block, &stored).map(drop),
-            ColumnKind::Metadata => decoder.metadata(directory, block, &stored).map(drop),
+            ColumnKind::Metadata => {
+                let column = decoder.metadata(directory, block, &stored);
+                column.and_then(|column| check_metadata_bytes(directory, block, column.as_ref()))
+            }
         };
         if let Err(error) = checked {
             report.damage(path, place.range().start, error.to_string());
         }
     }
     Ok(())
+}
+
+/// Compares the bytes of metadata that the directory tells of runs with their entries'.
+fn check_metadata_bytes(
+    directory: &Directory,
+    block: u32,
+    column: Option<&BlockMetadata>,
+) -> Result<(), SegmentError> {
+    let fits = directory.runs_of_block(block).all(|run| {
+        let bytes = column.map_or(0, |column| column.text_bytes(run.entries.clone()));
+        run.metadata_text_bytes.is_none_or(|told| u64::from(told) == bytes)
+    });
+    let what = "the bytes of a run's metadata are not those of its entries";
+    if fits { Ok(()) } else { Err(SegmentError::new(Part::Directory, what)) }
 }

@@ -70,7 +70,7 @@ pub struct CompactionPolicy {
     /// large enough.
     pub target_line_bytes: u64,
     /// A merged segment has at most so many runs: a merge holds the directories of its output and
-    /// its inputs, with 25 to 53 bytes for each run, and a query of one stream reads a directory.
+    /// its inputs, with 29 to 57 bytes for each run, and a query of one stream reads a directory.
     pub max_runs: u64,
     /// All segments with fewer line bytes count as equally small.
     pub small_line_bytes: u64,

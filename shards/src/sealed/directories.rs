@@ -1,6 +1,6 @@
 //! The directories of segments, kept as far as there is memory for them.
 //!
-//! A directory takes about 53 bytes for each stream of its segment, so the directories of many
+//! A directory takes about 57 bytes for each stream of its segment, so the directories of many
 //! segments with many streams do not fit. A record of fixed size ([`SealedSegment`]) stays with
 //! each segment. Its directory is kept while there is room, and read again on demand: one read
 //! at a known place.

@@ -144,7 +144,7 @@ fn a_segment_of_a_newer_version_keeps_the_node_down_and_stays_as_it_is() {
     let bytes = disk.read(&path).expect("it is there");
     let mut newer = bytes.clone();
     let footer = newer.len() - 160;
-    newer[footer + 8] = 4;
+    newer[footer + 8] = u8::MAX;
     seal(&mut newer[footer..]);
     disk.write(&path, &newer);
     // The program that wrote the segment repeats its footer in the manifest.

@@ -123,7 +123,7 @@ fn a_segment_of_another_version_that_no_edit_names_is_left_alone() {
     let name = logsvc_shards::manifest::SegmentName { seq: 99, ..live.name };
     let (mut bytes, _) = crate::store::encode_segment(name, live.day, None).expect("a segment");
     let footer = bytes.len() - 160;
-    set_version(&mut bytes, footer, 160, 4);
+    set_version(&mut bytes, footer, 160, u32::MAX);
     let path = name.path(Path::new(SEGMENTS_DIR), live.day);
     disk.write(&path, &bytes);
     let error = open(&simulation, false).expect_err("it is unknown").to_string();

@@ -80,7 +80,17 @@ pub(crate) fn ask_at(
     let expr = syntax::parse(&query.text).unwrap_or_else(|error| panic!("{query:?}: {error}"));
     let plan = Plan::new(&expr, &query.params);
     let plan = plan.unwrap_or_else(|error| panic!("{query:?}: {error}"));
-    let mut merge = MergeState::new(&plan);
+    ask_plan(cluster, tenant, &plan, deletions)
+}
+
+/// The same of a plan.
+pub(crate) fn ask_plan(
+    cluster: &Cluster<'_>,
+    tenant: &TenantId,
+    plan: &Plan,
+    deletions: DeletionVersion,
+) -> (Result<QueryResult, EvalError>, ScanStats) {
+    let mut merge = MergeState::new(plan);
     let mut stats = ScanStats::default();
     for leaf in plan.leaves() {
         let leaf = LeafRequest {
@@ -91,7 +101,7 @@ pub(crate) fn ask_at(
             account: Account::alone(1 << 30),
         };
         let mut take = |reply| {
-            let ShardReply::Leaf(Ok(reply)) = reply else { panic!("{query:?}: {reply:?}") };
+            let ShardReply::Leaf(Ok(reply)) = reply else { panic!("{plan:?}: {reply:?}") };
             stats.add(&reply.stats);
             merge.add(reply.result);
             reply.rest

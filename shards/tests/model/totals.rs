@@ -2,10 +2,13 @@
 //! same blocks that are left: they repeat entries of an earlier segment, or have no label of the
 //! group.
 
-use logsvc_logql::engine::QueryParams;
-use logsvc_logql::engine::testing::TestEntry;
+use logsvc_logql::engine::testing::{Layout, TestEntry};
+use logsvc_logql::engine::{Plan, QueryParams, SizeOf, StreamLabels};
+use logsvc_logql::syntax;
+use logsvc_logql::syntax::ast::{Expr, LogExpr};
 use logsvc_proto::{Labels, TenantId};
 use logsvc_runtime::sim::Simulation;
+use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::wal::writer::WalConfig;
 
@@ -13,7 +16,7 @@ use crate::cluster::Cluster;
 use crate::data::SECOND_NS;
 use crate::life::Life;
 use crate::naive::Model;
-use crate::queries::{Query, Tally, compare};
+use crate::queries::{Query, Tally, ask_plan, compare};
 
 const START_NS: i64 = 1_795_000_000_000_000_000;
 const STREAMS: usize = 9;
@@ -75,6 +78,44 @@ fn ask(cluster: &Cluster<'_>, life: &Life<'_>, tenant: &TenantId) -> Tally {
     tally
 }
 
+/// Volumes over the range of both segments, by labels of streams, and the number of streams that
+/// statistics tell.
+fn measure(cluster: &Cluster<'_>, life: &Life<'_>, tenant: &TenantId) {
+    let store = life.model.store(tenant);
+    let end_ns = START_NS + 2 * ENTRIES * SECOND_NS;
+    let list = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    // Nothing is estimated, since the store tells the bytes of metadata.
+    let layout = Layout { use_summaries: false, ..Layout::default() };
+    for (selector, streams) in
+        [(r#"{app="m"}"#, 9), (r#"{s=~"1|2|7"}"#, 3), (r#"{app="m", zone!="b"}"#, 7)]
+    {
+        let Ok(Expr::Log(LogExpr { selector, .. })) = syntax::parse(selector) else { panic!() };
+        for by in [
+            StreamLabels::Listed(Vec::new()),
+            StreamLabels::Listed(list(&["zone"])),
+            StreamLabels::Listed(list(&["zone", "s"])),
+            StreamLabels::All,
+            StreamLabels::Names(None),
+        ] {
+            for (bounds_ns, step_ns) in
+                [((START_NS, end_ns), None), ((START_NS, end_ns), Some(20 * SECOND_NS))]
+            {
+                for size in [SizeOf::Line, SizeOf::Entry] {
+                    let plan = Plan::volume(&selector, by.clone(), bounds_ns, step_ns, size);
+                    let plan = plan.expect("a plan");
+                    let (found, stats) = ask_plan(cluster, tenant, &plan, DeletionVersion::NONE);
+                    let expected = store.run(&plan, &layout).expect("a result");
+                    let message = format!("{selector:?} {by:?} {step_ns:?} {size:?}");
+                    assert_eq!(found.expect("a result"), expected, "{message}");
+                    if step_ns.is_none() && by == StreamLabels::Listed(Vec::new()) {
+                        assert_eq!(stats.streams, streams, "{message}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_block_counts_only_the_streams_that_totals_leave() {
     let simulation = Simulation::new(1);
@@ -98,11 +139,13 @@ fn a_block_counts_only_the_streams_that_totals_leave() {
     assert!(life.push_entries(&cluster, others));
     assert!(life.flush(&cluster, true));
     ask(&cluster, &life, &tenant);
+    measure(&cluster, &life, &tenant);
     cluster.stop().expect("a healthy disk");
     // Streams that are not in memory, and segments that have streams of several shards.
     for shards in [1, 2] {
         let cluster = start(shards);
         ask(&cluster, &life, &tenant);
+        measure(&cluster, &life, &tenant);
         if shards == 1 {
             // Only those that repeat entries were looked for.
             let text = r#"sum by (app) (count_over_time({app="m"} [200s]))"#.to_owned();

@@ -1,9 +1,9 @@
 //! Bytes of structured metadata for volumes.
 //!
-//! Directories of blocks know the bytes of lines, but not the bytes of metadata. Reading every
-//! metadata column for a volume would make a lookup as expensive as a query. So of the blocks of a
-//! stream the first, second, fourth, eighth ... one is read. The other blocks are taken to hold as
-//! much metadata per entry as the blocks that were read.
+//! Most blocks come with the bytes of their metadata. Where the store does not know these, reading
+//! every metadata column for a volume would make a lookup as expensive as a query. So of these
+//! blocks of a stream the first, second, fourth, eighth ... one is read. The other ones are taken to
+//! hold as much metadata per entry as the blocks that were read.
 //!
 //! Exact are streams of few blocks, blocks that a bucket or the range cuts, and blocks that come
 //! with the bytes of their metadata.

@@ -25,6 +25,11 @@ impl StreamGroups {
         Self { by: by.clone(), keys: BytesInterner::new(), key: Vec::new() }
     }
 
+    /// The labels by which streams are told apart.
+    pub(super) fn by(&self) -> &StreamLabels {
+        &self.by
+    }
+
     /// The number of a stream's group, dense; [`NO_SET`] where there is no memory for another
     /// one, which ends the leaf.
     pub(super) fn group(&mut self, labels: &Labels, meter: &Meter) -> u32 {

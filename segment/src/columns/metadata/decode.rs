@@ -1,6 +1,7 @@
 //! Decodes the metadata column, see the parent module.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use logsvc_logql::engine::{ListedNames, MetadataSets, TextRef};
 use logsvc_proto::varint;
@@ -22,6 +23,12 @@ pub struct BlockMetadata {
 }
 
 impl BlockMetadata {
+    /// Bytes of the names and values of some entries of the block.
+    pub fn text_bytes(&self, entries: Range<u32>) -> u64 {
+        let set_ids = &self.set_ids[entries.start as usize..entries.end as usize];
+        set_ids.iter().map(|&id| self.sets.text_bytes(id)).sum()
+    }
+
     /// Bytes that it occupies.
     pub fn held_bytes(&self) -> usize {
         self.sets.held_bytes()

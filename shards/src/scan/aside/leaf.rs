@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use ahash::HashMap;
 use logsvc_logql::engine::{
     BlockSummary, EntryBlock, LeafExecutor, LeafPlan, LeafResult, MetadataColumn, Needs,
     StreamState,
@@ -26,6 +27,7 @@ use crate::deletion::HiddenEntries;
 use crate::scan::head_blocks::arrival;
 use crate::scan::streams::ScanStreams;
 use crate::scan::{HeadBlockRef, ScanError};
+use crate::sealed::hasher;
 use crate::types::ScanStats;
 use logsvc_segment::{Decoder, RunInfo};
 
@@ -43,6 +45,8 @@ pub(in crate::scan) struct Leaf {
     pub(in crate::scan) searcher: Option<Searcher>,
     /// By [`Leaf::state_index`].
     pub(in crate::scan) states: Vec<Option<StreamState>>,
+    /// The states of streams that are counted together, by the label's value.
+    groups: HashMap<Box<str>, StreamState>,
     /// Whether all streams have one state.
     streams_are_alike: bool,
     pub(in crate::scan) decoder: Decoder,
@@ -73,6 +77,7 @@ impl Leaf {
             executor,
             // Without memory the leaf is stopped and asks for no state.
             states: (0..if has_memory { states } else { 0 }).map(|_| None).collect(),
+            groups: HashMap::with_hasher(hasher()),
             streams_are_alike,
             decoder,
             stats: ScanStats::default(),
@@ -112,7 +117,10 @@ impl Leaf {
 
     /// Whether the totals in the directory answer a run; the run is done then.
     pub(in crate::scan) fn is_answered_by_summary(&mut self, run: &RunInfo, stream: u32) -> bool {
-        self.is_answered_by_totals(&run.summary(), stream)
+        self.counted_as_sealed(|leaf| {
+            let (executor, state) = leaf.state(stream);
+            executor.summary(state, &run.summary())
+        })
     }
 
     /// Whether the totals of a stream in a segment answer it; the stream is done there then.
@@ -123,20 +131,30 @@ impl Leaf {
     ) -> bool {
         self.counted_as_sealed(|leaf| {
             let (executor, state) = leaf.state(stream);
-            executor.summary(state, totals)
+            executor.totals(state, totals)
         })
     }
 
-    /// Whether the totals of streams with these labels, which are all that the engine tells streams
-    /// apart by, answer them together; they are done then.
+    /// Whether the totals of streams with this label, which is all that the engine tells streams
+    /// apart by, answer them together; they are done then. `None`: without the label.
     pub(in crate::scan) fn is_group_answered(
         &mut self,
-        labels: &Labels,
+        label: Option<(&str, &str)>,
         totals: &BlockSummary,
     ) -> bool {
+        // No label has the empty value.
+        let value = label.map_or("", |(_, value)| value);
+        if !self.groups.contains_key(value) {
+            let bytes = size_of::<(Box<str>, StreamState)>() + value.len();
+            let Ok(labels) = Labels::from_result_pairs(label) else { return false };
+            if !self.executor.hold(bytes) {
+                return false;
+            }
+            self.groups.insert(value.into(), self.executor.stream(&labels));
+        }
         self.counted_as_sealed(|leaf| {
-            let state = leaf.executor.stream(labels);
-            leaf.executor.summary(&state, totals)
+            let state = leaf.groups.get(value);
+            state.is_some_and(|state| leaf.executor.totals(state, totals))
         })
     }
 

@@ -336,7 +336,7 @@ pub(super) fn rows_of(
     directory: &Directory,
     rows: Option<&RowSet>,
 ) -> Vec<HeldRow> {
-    let KnownStreams { streams, wanted } = known;
+    let KnownStreams { streams, wanted, .. } = known;
     let count = directory.stream_count();
     if rows.is_none() && searches_streams(streams.len(), directory) {
         let held = (0..).zip(streams.ids()).filter(|(_, id)| segment.has_live(*id));
@@ -368,7 +368,7 @@ pub(super) fn runs_of(
     block: u32,
     left: Option<&RowSet>,
 ) -> Vec<StreamRun> {
-    let KnownStreams { streams, wanted } = known;
+    let KnownStreams { streams, wanted, .. } = known;
     let segment = &job.segments[index as usize];
     let range = job.time_range();
     let in_range = |run: RunInfo, stream: u32| {

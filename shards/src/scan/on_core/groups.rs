@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use logsvc_logql::engine::CountedBy;
-use logsvc_proto::{Labels, TenantId};
+use logsvc_proto::{StreamId, TenantId};
 use logsvc_runtime::Runtime;
 
 use super::load::read;
@@ -21,6 +21,12 @@ use crate::scan::aside::Leaf;
 use crate::scan::error::ReadError;
 use crate::types::ScanStats;
 use logsvc_segment::{Directory, LabelIndex, RowSet};
+
+/// Streams that are counted before others get the core.
+const STREAMS_AT_ONCE: usize = 1024;
+
+/// The memory of a stream that was counted.
+const COUNTED_STREAM_BYTES: usize = 2 * size_of::<StreamId>();
 
 impl<R: Runtime> Scan<'_, R> {
     /// Answers streams of a segment together. `rows` are those that may be of selected streams,
@@ -36,10 +42,12 @@ impl<R: Runtime> Scan<'_, R> {
         rows: Option<&RowSet>,
     ) -> Result<Option<RowSet>, ScanError> {
         let (env, segment) = (self.env, &self.job.segments[index as usize]);
+        // The label, and whether streams without it are alike.
         let by = match leaf.executor.counts_by() {
             None => return Ok(None),
-            Some(CountedBy::Nothing) => None,
-            Some(CountedBy::Label(name)) => Some(name.to_owned()),
+            Some(CountedBy::Nothing) => (None, true),
+            Some(CountedBy::Label(name)) => (Some(name.to_owned()), false),
+            Some(CountedBy::StreamLabel(name)) => (Some(name.to_owned()), true),
         };
         let Some(selector) = self.job.selector() else { return Ok(None) };
         let (min_ns, max_ns) = (segment.live.min_ns, segment.live.max_ns);
@@ -68,33 +76,67 @@ impl<R: Runtime> Scan<'_, R> {
         };
         let Some(selected) = selected else { return Ok(None) };
         let countable = selected.difference(late);
-        let answered = match by {
-            None => {
-                let totals = directory.totals_of_streams(&countable);
-                let is_answered =
-                    !countable.is_empty() && leaf.is_group_answered(&Labels::default(), &totals);
-                if is_answered { countable } else { RowSet::new() }
-            }
-            Some(name) => {
-                self.count_values(leaf, index, directory, (root, tenant, &name), countable).await?
-            }
-        };
+        let (name, rest_is_alike) = by;
+        let (mut answered, mut rest) = (RowSet::new(), countable);
+        if let Some(name) = name {
+            let label = (root, tenant, &*name);
+            let Valued { counted, refused, is_whole } =
+                self.count_values(leaf, index, directory, label, &rest).await?;
+            rest = match rest_is_alike && is_whole {
+                true => rest.difference(&counted).difference(&refused),
+                false => RowSet::new(),
+            };
+            answered = counted;
+        }
+        if !rest.is_empty() && leaf.is_group_answered(None, &directory.totals_of_streams(&rest)) {
+            answered = answered.union(&rest);
+        }
         self.stats.read_time_ns += stats.read_time_ns;
         leaf.check()?;
-        Ok((!answered.is_empty()).then(|| selected.difference(&answered)))
+        if answered.is_empty() {
+            return Ok(None);
+        }
+        if leaf.executor.counts_streams() && self.job.selector_for(index).is_some() {
+            self.count_streams(leaf, directory, &answered).await?;
+        }
+        Ok(Some(selected.difference(&answered)))
     }
 
-    /// Counts rows by the values of a label. Gives the rows that are answered.
+    /// Counts the streams of some rows, unless they are counted.
+    async fn count_streams(
+        &mut self,
+        leaf: &mut Leaf,
+        directory: &Directory,
+        rows: &RowSet,
+    ) -> Result<(), ScanError> {
+        for (place, row) in rows.iter().enumerate() {
+            if place % STREAMS_AT_ONCE == 0 {
+                self.pause(leaf).await?;
+            }
+            let id = directory.stream_id(row);
+            if self.known.is_counted(id) {
+                continue;
+            }
+            if !leaf.executor.hold(COUNTED_STREAM_BYTES) {
+                return leaf.check();
+            }
+            self.known.count(id);
+            self.stats.streams += 1;
+        }
+        Ok(())
+    }
+
+    /// Counts rows by the values of a label.
     async fn count_values(
         &mut self,
         leaf: &mut Leaf,
         index: u32,
         directory: &Directory,
         (root, tenant, name): (&Arc<LabelIndex>, &TenantId, &str),
-        countable: RowSet,
-    ) -> Result<RowSet, ScanError> {
+        countable: &RowSet,
+    ) -> Result<Valued, ScanError> {
         let (env, segment) = (self.env, &self.job.segments[index as usize]);
-        let mut answered = RowSet::new();
+        let mut valued = Valued { is_whole: true, ..Valued::default() };
         let mut values = root.values(tenant.as_str(), name);
         let mut stats = ScanStats::default();
         while let Some(ranges) = values.next_reads() {
@@ -108,29 +150,41 @@ impl<R: Runtime> Scan<'_, R> {
                     Err(error) => supplied = Err(error),
                 }
             }
-            let mut done = Vec::new();
+            let (mut counted, mut refused) = (Vec::new(), Vec::new());
             if supplied.is_ok() {
-                let counted = values.supply(&mut decoder, &pieces, |value, rows| {
-                    let rows = rows.to_set().intersection(&countable);
-                    let Ok(labels) = Labels::from_result_pairs([(name, value)]) else { return };
+                let visited = values.supply(&mut decoder, &pieces, |value, rows| {
+                    let rows = rows.to_set().intersection(countable);
                     if rows.is_empty() {
                         return;
                     }
-                    if leaf.is_group_answered(&labels, &directory.totals_of_streams(&rows)) {
-                        done.extend(rows.ranges().iter().cloned());
-                    }
+                    let totals = directory.totals_of_streams(&rows);
+                    let is_answered = leaf.is_group_answered(Some((name, value)), &totals);
+                    let into = if is_answered { &mut counted } else { &mut refused };
+                    into.extend(rows.ranges().iter().cloned());
                 });
-                supplied = counted.map_err(ReadError::from);
+                supplied = visited.map_err(ReadError::from);
             }
             env.decoders.give_back(decoder);
-            answered = answered.union(&RowSet::from_ranges(done));
+            valued.counted = valued.counted.union(&RowSet::from_ranges(counted));
+            valued.refused = valued.refused.union(&RowSet::from_ranges(refused));
             if let Err(error) = supplied {
                 env.note_damage(segment, None, "label index", &error);
+                valued.is_whole = false;
                 break;
             }
             self.pause(leaf).await?;
         }
         self.stats.read_time_ns += stats.read_time_ns;
-        Ok(answered)
+        Ok(valued)
     }
+}
+
+/// The rows that have a label.
+#[derive(Debug, Default)]
+struct Valued {
+    counted: RowSet,
+    /// The totals of these do not tell what the query counts.
+    refused: RowSet,
+    /// Whether no other row has the label.
+    is_whole: bool,
 }

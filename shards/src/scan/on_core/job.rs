@@ -82,6 +82,11 @@ impl ScanJob {
         selector.as_ref().filter(|_| is_unknown[segment as usize])
     }
 
+    /// Whether streams of some segments have to be found there.
+    pub(super) fn has_unknown_segments(&self) -> bool {
+        self.in_segments.is_unknown.contains(&true)
+    }
+
     /// What the streams of all segments are selected by, if that is known.
     pub(super) fn selector(&self) -> Option<&Arc<StreamSelector>> {
         self.in_segments.selector.as_ref()

@@ -7,9 +7,11 @@
 //! read once per scan. The core's other tasks get their turn after each chunk of labels. Labels
 //! that cannot be read are counted as an unreadable part, and the streams are left out.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use logsvc_proto::StreamId;
 use logsvc_runtime::{Runtime, SideQueue};
 
 use super::ScanEnv;
@@ -114,6 +116,20 @@ impl Question<'_> {
 pub(super) struct KnownStreams {
     pub(super) streams: ScanStreams,
     pub(super) wanted: WantedStreams,
+    /// Streams that were answered and are not among the others, if their number is asked for.
+    pub(super) counted: BTreeSet<StreamId>,
+}
+
+impl KnownStreams {
+    /// Whether a stream is known, or was counted.
+    pub(super) fn is_counted(&mut self, id: StreamId) -> bool {
+        self.wanted.indices(&self.streams).contains_key(&id) || self.counted.contains(&id)
+    }
+
+    /// Notes a stream that was answered.
+    pub(super) fn count(&mut self, id: StreamId) {
+        self.counted.insert(id);
+    }
 }
 
 impl<R: Runtime> Scan<'_, R> {
@@ -135,7 +151,7 @@ impl<R: Runtime> Scan<'_, R> {
         let question = Question { selector, segment, directory, plan, rows };
         for chunk in 0..directory.label_chunk_count() {
             self.pause(leaf).await?;
-            let KnownStreams { streams, wanted } = &mut self.known;
+            let KnownStreams { streams, wanted, .. } = &mut self.known;
             let known = wanted.indices(streams);
             let is_known = |row: u32| known.contains_key(&directory.stream_id(row));
             let mut of_labels = ScanStats::default();
@@ -160,11 +176,13 @@ impl<R: Runtime> Scan<'_, R> {
             return;
         }
         if self.job.share.is_whole() {
-            self.stats.streams += found.len() as u64;
+            let counted = &self.known.counted;
+            let fresh = found.iter().filter(|found| !counted.contains(&found.id));
+            self.stats.streams += fresh.count() as u64;
         }
         let has_label = |name: &str| found.iter().any(|found| found.labels.get(name).is_some());
         self.conditions.retain(|condition| condition.holds(has_label));
-        let KnownStreams { streams, wanted } = &mut self.known;
+        let KnownStreams { streams, wanted, .. } = &mut self.known;
         wanted.add(streams, &found);
         // Then nobody else has a clone of the streams, unless another core goes on with them.
         leaf.streams = ScanStreams::default();

@@ -86,7 +86,9 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply
         leaf = scan.evaluate(leaf, batch).await?;
         scan.batch_size.note(bytes, env.runtime.now().since(begun));
         let looked_at_bytes = scan.bytes_looked_at(&leaf);
-        if job.share.is_whole() && looked_at_bytes >= env.divide_after_bytes {
+        // Cores that share a scan do not know which streams the others have found.
+        let may_divide = !(leaf.executor.counts_streams() && job.has_unknown_segments());
+        if job.share.is_whole() && may_divide && looked_at_bytes >= env.divide_after_bytes {
             let plan = leaf.executor.rest_of_plan();
             let taken = env.runtime.now().since(now);
             if !frontier.is_empty() {

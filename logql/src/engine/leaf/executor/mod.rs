@@ -441,11 +441,10 @@ impl LeafExecutor {
             && (!stream.needs.metadata || self.counts_metadata())
     }
 
-    /// Whether [`LeafExecutor::summary`] may be enough for many blocks of a stream together. The
-    /// bytes of metadata are estimated block by block.
+    /// Whether [`LeafExecutor::totals`] may be enough for many blocks together.
     #[must_use]
     pub fn takes_totals(&self) -> bool {
-        matches!(self.collector, Collector::Range(_)) && !self.counts_metadata()
+        matches!(self.collector, Collector::Range(_))
     }
 
     /// Whether the same steps see all entries between these times, and all of them are in the range
