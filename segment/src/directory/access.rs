@@ -305,6 +305,13 @@ impl Directory {
         }
     }
 
+    /// Smallest and largest timestamp of a block, which is below [`Self::block_count`].
+    #[inline]
+    pub fn block_bounds_ns(&self, block: u32) -> (i64, i64) {
+        let row = &self.root().blocks[block as usize];
+        (row.min_ns.to_native(), row.max_ns.to_native())
+    }
+
     /// The runs of a block, which is below [`Self::block_count`], in the order of
     /// its columns.
     pub fn runs_of_block(&self, block: u32) -> impl ExactSizeIterator<Item = RunInfo> + '_ {

@@ -71,6 +71,22 @@ impl Alternative {
     }
 }
 
+/// The number of a bit, below 64, modulo the bits of a block, up to 64. A division takes as long as
+/// the rest of a test.
+static REMAINDERS: [[u8; 65]; 64] = {
+    let mut remainders = [[0; 65]; 64];
+    let mut bit = 0;
+    while bit < 64 {
+        let mut bits = 1;
+        while bits <= 64 {
+            remainders[bit][bits] = (bit % bits) as u8;
+            bits += 1;
+        }
+        bit += 1;
+    }
+    remainders
+};
+
 /// Whether a filter can prove that a key is absent.
 fn decides(descriptor: Descriptor, key: NeedleKey) -> bool {
     !(key.often_left_out && descriptor.has_quarter_of_mixed())
@@ -187,9 +203,10 @@ impl<'a> Probe<'a> {
                 // Only units that a target needs were requested.
                 let Ok(place) = found else { continue };
                 let payload = payloads[place];
+                let remainders = &REMAINDERS[key.key.bit() as usize];
                 alternative.targets.retain(|target| {
-                    let bit_in_block = key.key.bit() as usize % target.descriptor.bits();
-                    let at = slice_start + target.first_bit + bit_in_block as u64;
+                    let bit_in_block = remainders[target.descriptor.bits()];
+                    let at = slice_start + target.first_bit + u64::from(bit_in_block);
                     !decides(target.descriptor, key)
                         || payload[(at / 8) as usize] >> (at % 8) & 1 != 0
                 });

@@ -13,7 +13,7 @@ use logsvc_runtime::{Runtime, SideQueue};
 
 use super::frontier::{self, HeldRow, LeftRows, Unit};
 use super::prune;
-use super::rows::rows_by_labels;
+use super::rows::{label_names, rows_by_labels};
 use super::run::Scan;
 use crate::scan::ScanError;
 use crate::scan::aside::Leaf;
@@ -48,7 +48,7 @@ impl<R: Runtime> Scan<'_, R> {
         let Some(directory) = self.directory(segment).await else { return Ok(Vec::new()) };
         // Filters, and totals of groups, cost less than a look at many streams, and than learning
         // these.
-        let (mut blocks, mut left) = (None, None);
+        let (mut blocks, mut left, mut sure) = (None, None, Vec::new());
         let reads_most = self.reads_most_of(index, &directory, rows.as_ref());
         if reads_most && self.conditions.is_empty() {
             left = self.without_groups(leaf, index, &directory, rows.as_ref()).await?;
@@ -59,7 +59,8 @@ impl<R: Runtime> Scan<'_, R> {
         }
         if reads_most && !self.conditions.is_empty() {
             let all = frontier::blocks_of(job, index, &directory);
-            let left = self.filtered(index, &directory, all, Condition::is_certain).await;
+            sure = self.sure_conditions(index).await;
+            let left = self.filtered(index, &directory, all, |at| sure[at]).await;
             if left.is_empty() {
                 return Ok(Vec::new());
             }
@@ -71,8 +72,10 @@ impl<R: Runtime> Scan<'_, R> {
         }
         self.learn(leaf, index, &directory, rows.as_ref()).await?;
         if let Some(blocks) = blocks {
-            let is_uncertain = |condition: &Condition| !condition.is_certain();
-            let blocks = self.filtered(index, &directory, blocks, is_uncertain).await;
+            // Conditions that do not hold for streams which were found are gone.
+            let has_all = sure.len() == self.conditions.len();
+            let is_left = |at: usize| !(has_all && sure[at]);
+            let blocks = self.filtered(index, &directory, blocks, is_left).await;
             self.pause(leaf).await?;
             return Ok(self.units_among(index, &directory, blocks).await);
         }
@@ -102,16 +105,34 @@ impl<R: Runtime> Scan<'_, R> {
         !frontier::searches_streams(streams, directory)
     }
 
-    /// The blocks of a segment that filters do not rule out by some of the conditions.
+    /// Whether each of the conditions holds for all streams of a segment, also for those that are
+    /// not known.
+    async fn sure_conditions(&mut self, index: u32) -> Vec<bool> {
+        let Some(selector) = self.job.selector_for(index) else {
+            return vec![true; self.conditions.len()];
+        };
+        let mut names = None;
+        if !self.conditions.iter().all(Condition::is_certain) {
+            let (mut of_labels, segment) =
+                (ScanStats::default(), &self.job.segments[index as usize]);
+            names = label_names(self.env, selector, segment, &mut of_labels).await;
+            self.stats.read_time_ns += of_labels.read_time_ns;
+        }
+        let may_have = |name: &str| names.as_ref().is_none_or(|names| names.contains(name));
+        self.conditions.iter().map(|condition| condition.holds(may_have)).collect()
+    }
+
+    /// The blocks of a segment that filters do not rule out by some of the conditions, which are
+    /// given by their places.
     async fn filtered(
         &mut self,
         index: u32,
         directory: &HeldDirectory,
         blocks: BlockSet,
-        is_asked: impl Fn(&Condition) -> bool,
+        is_asked: impl Fn(usize) -> bool,
     ) -> BlockSet {
-        let asked = self.conditions.iter().filter(|condition| is_asked(condition));
-        let needles: Conditions = asked.map(|condition| condition.needles.clone()).collect();
+        let asked = self.conditions.iter().enumerate().filter(|(at, _)| is_asked(*at));
+        let needles: Conditions = asked.map(|(_, condition)| condition.needles.clone()).collect();
         if blocks.is_empty() || needles.is_empty() {
             return blocks;
         }

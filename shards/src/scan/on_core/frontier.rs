@@ -309,10 +309,13 @@ impl UnitWriter {
 /// The blocks of a segment that are the job's, and overlap its time.
 pub(super) fn blocks_of(job: &ScanJob, index: u32, directory: &Directory) -> BlockSet {
     let (name, range) = (job.segments[index as usize].live.name, job.time_range());
+    let totals = &directory.footer().totals;
+    if job.share.is_whole() && range.start_ns <= totals.min_ns && totals.max_ns < range.end_ns {
+        return BlockSet::full(directory.block_count() as usize);
+    }
     let mut blocks = BlockSet::empty(directory.block_count() as usize);
     for block in 0..directory.block_count() {
-        let info = directory.block(block);
-        if job.share.has_block(name, block) && range.overlaps((info.min_ns, info.max_ns)) {
+        if job.share.has_block(name, block) && range.overlaps(directory.block_bounds_ns(block)) {
             blocks.insert(block as usize);
         }
     }

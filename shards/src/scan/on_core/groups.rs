@@ -13,7 +13,7 @@ use logsvc_logql::engine::CountedBy;
 use logsvc_proto::{StreamId, TenantId};
 use logsvc_runtime::Runtime;
 
-use super::load::read;
+use super::load::read_all;
 use super::rows::rows_by_labels;
 use super::run::Scan;
 use crate::scan::ScanError;
@@ -140,18 +140,10 @@ impl<R: Runtime> Scan<'_, R> {
         let mut values = root.values(tenant.as_str(), name);
         let mut stats = ScanStats::default();
         while let Some(ranges) = values.next_reads() {
-            let ranges = ranges.to_vec();
-            let mut pieces = Vec::with_capacity(ranges.len());
+            let pieces = read_all(env, segment, &ranges.to_vec(), &mut stats).await;
             let mut decoder = env.decoders.take();
-            let mut supplied = Ok(());
-            for range in ranges {
-                match read(env, segment, range, &mut stats).await {
-                    Ok(piece) => pieces.push(piece),
-                    Err(error) => supplied = Err(error),
-                }
-            }
             let (mut counted, mut refused) = (Vec::new(), Vec::new());
-            if supplied.is_ok() {
+            let supplied = pieces.and_then(|pieces| {
                 let visited = values.supply(&mut decoder, &pieces, |value, rows| {
                     let rows = rows.to_set().intersection(countable);
                     if rows.is_empty() {
@@ -162,8 +154,8 @@ impl<R: Runtime> Scan<'_, R> {
                     let into = if is_answered { &mut counted } else { &mut refused };
                     into.extend(rows.ranges().iter().cloned());
                 });
-                supplied = visited.map_err(ReadError::from);
-            }
+                visited.map_err(ReadError::from)
+            });
             env.decoders.give_back(decoder);
             valued.counted = valued.counted.union(&RowSet::from_ranges(counted));
             valued.refused = valued.refused.union(&RowSet::from_ranges(refused));

@@ -5,8 +5,8 @@
 //! of segments confirm, and streams that only segments know.
 //!
 //! Guarantees: a stream is listed if a part of it overlaps the range. The core's other tasks get
-//! their turn after each segment and each chunk of labels. What was found counts as memory of the
-//! request. A segment that cannot be read is left out, counted and logged.
+//! their turn after each segment, each chunk of labels and each step of a label index. What was found
+//! counts as memory of the request. A segment that cannot be read is left out, counted and logged.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use logsvc_runtime::{Grant, Runtime};
 
 use super::ScanEnv;
 use super::learn::Question;
+use super::load::read_all;
 use super::rows::rows_by_labels;
 use crate::scan::aside::stop_of;
 use crate::scan::selector::StreamSelector;
@@ -107,12 +108,7 @@ impl Collected {
                 bytes += size_of::<FoundStream>() + labels.as_bytes().len();
             }
             Collected::Texts(texts) => {
-                let mut add = |text: &str| {
-                    if !texts.contains(text) {
-                        bytes += text.len() + TEXT_OVERHEAD_BYTES;
-                        texts.insert(text.into());
-                    }
-                };
+                let mut add = |text: &str| bytes += add_text(texts, text);
                 match listing {
                     Listing::Values(name) => labels.get(name).into_iter().for_each(&mut add),
                     _ => labels.iter().for_each(|(name, _)| add(name)),
@@ -121,6 +117,15 @@ impl Collected {
         }
         bytes
     }
+}
+
+/// Adds a text; returns the bytes that it takes.
+fn add_text(texts: &mut BTreeSet<Box<str>>, text: &str) -> usize {
+    if texts.contains(text) {
+        return 0;
+    }
+    texts.insert(text.into());
+    text.len() + TEXT_OVERHEAD_BYTES
 }
 
 /// Does a job. Gives the list, and how many parts of segments could not be read.
@@ -159,6 +164,11 @@ impl List {
             if rows.as_ref().is_some_and(RowSet::is_empty) {
                 continue;
             }
+            if let Some(rows) = &rows
+                && self.find_in_index(env, segment, rows, &mut stats).await?
+            {
+                continue;
+            }
             let directory = match env.directories.get(segment).await {
                 Ok(directory) => directory,
                 Err(error) => {
@@ -183,6 +193,56 @@ impl List {
         let bytes = self.collected.add(&self.job.listing, labels) + size_of::<StreamId>() * 2;
         self.job.known.insert(id);
         self.job.memory.grow(bytes as u64).map_err(|denied| stop_of(denied).into())
+    }
+
+    /// Lists names or values of some rows of a segment from its label index alone. False if the
+    /// streams have to be looked at: some need not have entries in the range, or not be the shard's.
+    async fn find_in_index<R: Runtime>(
+        &mut self,
+        env: &ScanEnv<R>,
+        segment: &Arc<SealedSegment>,
+        rows: &RowSet,
+        stats: &mut ScanStats,
+    ) -> Result<bool, ScanError> {
+        let List { job, collected } = self;
+        let Collected::Texts(texts) = collected else { return Ok(false) };
+        let (range, live) = (job.selector.range, &segment.live);
+        let is_within = range.start_ns <= live.min_ns && live.max_ns < range.end_ns;
+        let [tenant] = job.selector.tenants.tenants() else { return Ok(false) };
+        if !is_within || !job.selector.sees_all_of(segment) {
+            return Ok(false);
+        }
+        let root = env.label_roots.get(&env.runtime, &env.directories.files, segment).await;
+        let Ok(Some(index)) = root else { return Ok(false) };
+        let mut listed = match &job.listing {
+            Listing::Names => index.names(tenant.as_str()),
+            Listing::Values(name) => index.values(tenant.as_str(), name),
+            Listing::Series => return Ok(false),
+        };
+        while let Some(ranges) = listed.next_reads() {
+            let pieces = read_all(env, segment, &ranges.to_vec(), stats).await;
+            let mut decoder = env.decoders.take();
+            let mut bytes = 0;
+            let supplied = pieces.and_then(|pieces| {
+                let visited = listed.supply(&mut decoder, &pieces, |text, of_text| {
+                    if of_text.intersects(rows) {
+                        bytes += add_text(texts, text);
+                    }
+                });
+                visited.map_err(ReadError::from)
+            });
+            env.decoders.give_back(decoder);
+            if let Err(error) = supplied {
+                env.note_damage(segment, None, "label index", &error);
+                return Ok(false);
+            }
+            job.memory.grow(bytes as u64).map_err(|denied| ScanError::from(stop_of(denied)))?;
+            env.runtime.yield_now().await;
+            if job.cancellation.is_cancelled() {
+                return Err(ScanError::Cancelled);
+            }
+        }
+        Ok(true)
     }
 
     /// Lists the idle streams that a segment has in the range.

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use futures_util::stream::{self, StreamExt};
 use logsvc_logql::engine::Needs;
 use logsvc_runtime::{File, Runtime};
 
@@ -15,7 +16,10 @@ use crate::sealed::SealedSegment;
 use crate::types::ScanStats;
 use logsvc_segment::RunInfo;
 
-/// Reads `len` bytes of a segment.
+/// Small reads of a scan that are on their way at the same time.
+const READS_AT_ONCE: usize = 16;
+
+/// Reads a range of a segment.
 pub(super) async fn read<R: Runtime>(
     env: &ScanEnv<R>,
     segment: &SealedSegment,
@@ -32,6 +36,33 @@ pub(super) async fn read<R: Runtime>(
     result.map_err(refused)?;
     stats.read_bytes += len as u64;
     Ok(bytes)
+}
+
+/// Reads small pieces of a segment, several at a time.
+///
+/// # Errors
+/// The first piece that cannot be read.
+pub(super) async fn read_all<R: Runtime>(
+    env: &ScanEnv<R>,
+    segment: &SealedSegment,
+    ranges: &[Range<u64>],
+    stats: &mut ScanStats,
+) -> Result<Vec<Vec<u8>>, ReadError> {
+    let begun = env.runtime.now();
+    let refused = |offset, error| ReadError::Io { offset, error };
+    let file = env.directories.files.get(&env.runtime, segment).await;
+    let file = &file.map_err(|error| refused(ranges.first().map_or(0, |r| r.start), error))?;
+    let pieces = ranges.iter().map(|range| async move {
+        let len = (range.end - range.start) as usize;
+        let (result, bytes) = file.read_exact_at(Vec::new(), range.start, len).await;
+        result.map(|()| bytes).map_err(|error| refused(range.start, error))
+    });
+    // All of them end here, also if one fails.
+    let pieces: Vec<_> = stream::iter(pieces).buffered(READS_AT_ONCE).collect().await;
+    stats.read_time_ns += env.runtime.now().since(begun).as_nanos() as u64;
+    let pieces: Vec<Vec<u8>> = pieces.into_iter().collect::<Result<_, _>>()?;
+    stats.read_bytes += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+    Ok(pieces)
 }
 
 /// Loads a column, unless that was done; returns its length in bytes when it is decoded, if

@@ -3,9 +3,11 @@
 //! Guarantees: a block with an entry that the query uses is never ruled out. Only the ranges of
 //! the filters are read that the texts of the query lead to.
 
+use std::ops::Range;
+
 use logsvc_runtime::Runtime;
 
-use super::load::read;
+use super::load::read_all;
 use super::{ScanEnv, ScanJob};
 use crate::scan::error::ReadError;
 use crate::sealed::{Condition, Conditions, SealedSegment, all_conditions_of};
@@ -33,13 +35,9 @@ pub(super) async fn candidates<R: Runtime>(
     let region = segment.footer.filters_range();
     let mut probe = directory.filters().probe(conditions.clone(), blocks);
     while let Some(ranges) = probe.next_reads() {
-        let mut pieces = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            let range = region.start + range.start..region.start + range.end;
-            pieces.push(read(env, segment, range, stats).await?);
-        }
-        let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
-        probe.supply(&pieces)?;
+        let in_file = |range: &Range<u64>| region.start + range.start..region.start + range.end;
+        let ranges: Vec<_> = ranges.iter().map(in_file).collect();
+        probe.supply(&read_all(env, segment, &ranges, stats).await?)?;
     }
     Ok(probe.into_candidates())
 }

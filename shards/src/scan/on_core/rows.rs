@@ -4,10 +4,12 @@
 //! lead to, at most 256 KiB of them at a time, and then the core's other tasks get their turn. A
 //! segment without an index, or with a damaged one, has no answer: then its labels are read.
 
+use std::collections::BTreeSet;
+
 use logsvc_runtime::Runtime;
 
 use super::ScanEnv;
-use super::load::read;
+use super::load::read_all;
 use crate::scan::error::ReadError;
 use crate::scan::selector::StreamSelector;
 use crate::sealed::SealedSegment;
@@ -30,6 +32,52 @@ pub(super) async fn rows_by_labels<R: Runtime>(
             None
         }
     }
+}
+
+/// The names of the labels that streams of a selector's tenant have in a segment; `None` if they are
+/// not known.
+pub(super) async fn label_names<R: Runtime>(
+    env: &ScanEnv<R>,
+    selector: &StreamSelector,
+    segment: &SealedSegment,
+    stats: &mut ScanStats,
+) -> Option<BTreeSet<Box<str>>> {
+    match find_names(env, selector, segment, stats).await {
+        Ok(names) => names,
+        Err(error) => {
+            env.note_damage(segment, None, "label index", &error);
+            None
+        }
+    }
+}
+
+async fn find_names<R: Runtime>(
+    env: &ScanEnv<R>,
+    selector: &StreamSelector,
+    segment: &SealedSegment,
+    stats: &mut ScanStats,
+) -> Result<Option<BTreeSet<Box<str>>>, ReadError> {
+    let files = &env.directories.files;
+    let root = env.label_roots.get(&env.runtime, files, segment).await?;
+    // Streams of several tenants are seen with labels that the index does not have.
+    let (Some(index), [tenant], true) =
+        (root, selector.tenants.tenants(), selector.tenants.is_plain())
+    else {
+        return Ok(None);
+    };
+    let mut names = BTreeSet::new();
+    let mut listing = index.names(tenant.as_str());
+    while let Some(ranges) = listing.next_reads() {
+        let pieces = read_all(env, segment, &ranges.to_vec(), stats).await?;
+        let mut decoder = env.decoders.take();
+        let listed = listing.supply(&mut decoder, &pieces, |name, _| {
+            names.insert(name.into());
+        });
+        env.decoders.give_back(decoder);
+        listed?;
+        env.runtime.yield_now().await;
+    }
+    Ok(Some(names))
 }
 
 async fn find<R: Runtime>(
@@ -68,11 +116,7 @@ async fn select<R: Runtime>(
 ) -> Result<RowSet, ReadError> {
     let mut select = index.select(tenant.as_str(), matchers);
     while let Some(ranges) = select.next_reads() {
-        let ranges = ranges.to_vec();
-        let mut pieces = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            pieces.push(read(env, segment, range, stats).await?);
-        }
+        let pieces = read_all(env, segment, &ranges.to_vec(), stats).await?;
         let mut decoder = env.decoders.take();
         let supplied = select.supply(&mut decoder, &pieces);
         env.decoders.give_back(decoder);
