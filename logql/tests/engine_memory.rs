@@ -548,7 +548,7 @@ fn what_a_leaf_collects_is_asked_for() {
         (r#"{job="load"} | logfmt"#, &unique, MIB),
         (r#"sum by (id) (count_over_time({job="load"} | logfmt [1h]))"#, &unique, MIB / 2),
         (
-            r#"rate_counter({job="load"} | logfmt | unwrap status [1h]) by (job)"#,
+            r#"rate_counter({job="load"} | logfmt | keep status | unwrap status [1h])"#,
             &unique,
             128 << 10,
         ),

@@ -215,7 +215,7 @@ fn the_answer_does_not_depend_on_what_leaves_keep() {
                 ("rate" | "sum_over_time", 0) => format!("sum {by} ({function}({of}))"),
                 ("rate" | "sum_over_time" | "absent_over_time", _) => format!("{function}({of})"),
                 (_, 0) => format!("quantile_over_time(0.3, {of}) {by}"),
-                (_, 1) if by != "" => format!("max {by} (rate_counter({of}))"),
+                (_, 1) if !by.is_empty() => format!("max {by} (rate_counter({of}))"),
                 (function, _) => format!("{function}({of}) {by}"),
             }
         };

@@ -162,7 +162,7 @@ fn queries() -> Vec<String> {
         format!("max_over_time({values}) by (level)"),
         format!("avg_over_time({values})"),
         format!("last_over_time({values})"),
-        format!("rate_counter({values}) by (zone)"),
+        format!("max by (zone) (rate_counter({values}))"),
         r#"absent_over_time({job="load"} |= "nothing" [1m])"#.to_owned(),
         nested(1, "$1-and-more", counts),
         nested(4, "$1$1", counts),

@@ -147,7 +147,7 @@ fn parts(value: f64) -> Parts {
             _ => NAN,
         });
     }
-    let bits = if exponent == 0 { fraction } else { fraction | FRACTION + 1 };
+    let bits = if exponent == 0 { fraction } else { fraction | (FRACTION + 1) };
     // Without its last zeros a number has room for smaller ones beside it.
     let zeros = if bits == 0 { 0 } else { bits.trailing_zeros() };
     Parts::Finite { is_negative, bits: bits >> zeros, place: exponent.max(1) - 1 + zeros }

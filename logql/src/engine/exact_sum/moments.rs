@@ -52,7 +52,7 @@ impl Moments {
     pub(crate) fn variance(&self) -> f64 {
         let Some((numerator, exponent)) = self.numerator() else { return f64::NAN };
         let count = self.count as f64;
-        times_power(numerator / count / count, exponent)
+        times_power(numerator / (count * count), exponent)
     }
 
     /// The square root of the variance. It is finite and not 0 where the variance is beyond all

@@ -127,8 +127,7 @@ impl Folded<'_> {
         if states.is_empty() {
             return self.over_all::<F>();
         }
-        let series = states.series().map(|(labels, parts)| (labels, parts));
-        self.series(states.len(), series, |parts| states.cells::<F>(self.meter, parts))
+        self.series(states.len(), states.series(), |parts| states.cells::<F>(self.meter, parts))
     }
 
     /// Over samples or values.
