@@ -329,7 +329,7 @@ const STAGES: [&str; 40] = [
     r#"| label_format a="{{.a}}{{.a}}""#,
 ];
 
-const WRAPPERS: [&str; 9] = [
+const WRAPPERS: [&str; 11] = [
     "@",
     "@",
     "count_over_time(@ [1h])",
@@ -339,6 +339,8 @@ const WRAPPERS: [&str; 9] = [
     r#"quantile_over_time(0.9, @ | unwrap duration(took) | __error__="" [1h])"#,
     "max without (s) (sum_over_time(@ | unwrap bytes(size) [100h]))",
     r#"sum_over_time(@ | unwrap y | __error__="" [1h])"#,
+    "first_over_time(@ | unwrap status [1h])",
+    r#"avg_over_time(@ | label_format y="{{.y}}e{{.y}}" | unwrap y | __error__="" [1h]) by (level)"#,
 ];
 
 #[test]

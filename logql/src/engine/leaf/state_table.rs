@@ -207,7 +207,10 @@ impl StateTable {
     /// Gives streams other numbers: the ones at their old numbers.
     pub(crate) fn renumber(&mut self, numbers: &[u32]) {
         let samples = self.firsts.chunks.iter_mut().chain(&mut self.lasts.chunks).flatten();
-        samples.for_each(|sample| sample.stream = numbers[sample.stream as usize]);
+        for sample in samples {
+            // Some number is missing only where the leaf is stopped.
+            sample.stream = numbers.get(sample.stream as usize).copied().unwrap_or(0);
+        }
     }
 
     /// Heap memory in bytes.

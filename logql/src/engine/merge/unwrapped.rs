@@ -95,17 +95,23 @@ impl Unwrapped {
     }
 }
 
+/// Samples between two looks at whether the query goes on.
+const CHUNK_SAMPLES: usize = 4096;
+
 /// The folds of samples, which are in order. A meter that is stopped ends it early.
 fn cells_of<F: Fold>(meter: &Meter, windows: &Windows, samples: &[WindowSample]) -> CellFolds<F> {
     let mut cells = CellFolds::default();
-    meter.work(size_of_val(samples));
     let mut cell = windows.cell(0);
-    for sample in samples {
-        if !cell.holds(sample.timestamp_ns) {
-            cell = windows.cell(sample.timestamp_ns);
-        }
-        let steps = (cell.first_step, cell.end_step);
-        if !cell.is_gap() && !cells.add(meter, steps, sample.value) {
+    for chunk in samples.chunks(CHUNK_SAMPLES) {
+        let fits = meter.work(size_of_val(chunk))
+            && chunk.iter().all(|sample| {
+                if !cell.holds(sample.timestamp_ns) {
+                    cell = windows.cell(sample.timestamp_ns);
+                }
+                let steps = (cell.first_step, cell.end_step);
+                cell.is_gap() || cells.add(meter, steps, sample.value)
+            });
+        if !fits {
             break;
         }
     }
