@@ -18,7 +18,7 @@
 mod fixed;
 mod moments;
 
-use fixed::Fixed;
+use fixed::FixedPoint;
 pub(crate) use moments::Moments;
 
 /// Words of a sum: 2098 bits for the largest number, 64 for how many there are, one for the sign.
@@ -28,7 +28,7 @@ const WORDS: usize = 34;
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct ExactSum {
     /// The finite numbers, with marks for others.
-    finite: Fixed<WORDS>,
+    finite: FixedPoint<WORDS>,
 }
 
 const NAN: u8 = 1;
@@ -43,7 +43,7 @@ const REDUCTION: i32 = 64;
 
 impl ExactSum {
     /// Heap memory of a sum whose numbers differ a lot, in bytes.
-    pub(crate) const WIDE_BYTES: usize = Fixed::<WORDS>::WIDE_BYTES;
+    pub(crate) const WIDE_BYTES: usize = FixedPoint::<WORDS>::WIDE_BYTES;
 
     /// The sum of one number.
     pub(crate) fn of(value: f64) -> Self {
@@ -84,7 +84,7 @@ impl ExactSum {
 
     /// The most heap memory that a sum has which is joined from some of these, in bytes.
     pub(crate) fn joined_heap_bytes<'s>(sums: impl Iterator<Item = &'s Self>) -> usize {
-        Fixed::joined_heap_bytes(sums.map(|sum| &sum.finite))
+        FixedPoint::joined_heap_bytes(sums.map(|sum| &sum.finite))
     }
 
     /// Heap memory in bytes.

@@ -9,7 +9,7 @@
 
 /// An integer of up to `WORDS` words of 64 bits.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Fixed<const WORDS: usize> {
+pub(super) struct FixedPoint<const WORDS: usize> {
     /// The integer divided by `2^place`, or 0 if it is wide.
     narrow: i128,
     place: u32,
@@ -19,13 +19,13 @@ pub(super) struct Fixed<const WORDS: usize> {
     wide: Option<Box<[u64; WORDS]>>,
 }
 
-impl<const WORDS: usize> Default for Fixed<WORDS> {
+impl<const WORDS: usize> Default for FixedPoint<WORDS> {
     fn default() -> Self {
         Self { narrow: 0, place: 0, marks: 0, wide: None }
     }
 }
 
-impl<const WORDS: usize> Fixed<WORDS> {
+impl<const WORDS: usize> FixedPoint<WORDS> {
     /// Heap memory of a wide one in bytes.
     pub(super) const WIDE_BYTES: usize = size_of::<[u64; WORDS]>();
 
@@ -197,7 +197,7 @@ pub(super) fn negate(words: &mut [u64]) {
     }
 }
 
-/// As [`Fixed::rounded`], for an integer without a sign.
+/// As [`FixedPoint::rounded`], for an integer without a sign.
 pub(super) fn rounded(words: &[u64]) -> (f64, u32) {
     match words.iter().rposition(|word| *word != 0) {
         None => (0.0, 0),

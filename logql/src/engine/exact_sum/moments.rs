@@ -7,7 +7,7 @@
 //! Squares of numbers with many digits differ by more bits than a sum holds by itself, so moments
 //! of such numbers take [`Moments::heap_bytes`] more, some 800 bytes at most.
 
-use super::fixed::{Fixed, add_words, negate, rounded};
+use super::fixed::{FixedPoint, add_words, negate, rounded};
 use super::{Parts, UNIT, WORDS, parts, times_power};
 
 /// Words of a sum of squares: 4196 bits for the largest one, 64 for how many there are, one for the
@@ -22,8 +22,8 @@ const NUMERATOR_WORDS: usize = SQUARE_WORDS + 1;
 pub(crate) struct Moments {
     count: u64,
     /// The finite numbers, with a mark if there are others.
-    sum: Fixed<WORDS>,
-    squares: Fixed<SQUARE_WORDS>,
+    sum: FixedPoint<WORDS>,
+    squares: FixedPoint<SQUARE_WORDS>,
 }
 
 impl Moments {
@@ -89,8 +89,8 @@ impl Moments {
 
     /// The most heap memory of moments that are joined from some of these, in bytes.
     pub(crate) fn joined_heap_bytes<'m>(all: impl Iterator<Item = &'m Self> + Clone) -> usize {
-        Fixed::joined_heap_bytes(all.clone().map(|one| &one.sum))
-            + Fixed::joined_heap_bytes(all.map(|one| &one.squares))
+        FixedPoint::joined_heap_bytes(all.clone().map(|one| &one.sum))
+            + FixedPoint::joined_heap_bytes(all.map(|one| &one.squares))
     }
 }
 
