@@ -2,7 +2,8 @@
 //!
 //! `tests/engine/*.jsonl` holds one example per line. Where a row carries a
 //! `fix`, the answer of Loki is a defect that is not copied (M138 breaks the order of
-//! series that Loki follows elsewhere), and `fix` is the answer wanted instead.
+//! series that Loki follows elsewhere, and sums that are rounded on the way lose their last
+//! digits), and `fix` is the answer wanted instead.
 
 use logsvc_logql::engine::testing::{QueryError, TestEntry, TestStore};
 use logsvc_logql::engine::{Direction, PlanError, QueryParams, QueryResult, ResultPoint};
@@ -327,7 +328,7 @@ fn unwrap_examples_over_structured_metadata() {
         let query = query.replace("| logfmt | unwrap v", "| unwrap v");
         let result = store.query(&query, &params_of(&row));
         let result = json_metric(&result.unwrap_or_else(|e| panic!("{row}: {e}")));
-        assert_eq!(result, row["out"], "{row}");
+        assert_eq!(&result, row.get("fix").unwrap_or(&row["out"]), "{row}");
         checked += 1;
     }
     assert_eq!(checked, 22);

@@ -329,7 +329,7 @@ const STAGES: [&str; 40] = [
     r#"| label_format a="{{.a}}{{.a}}""#,
 ];
 
-const WRAPPERS: [&str; 9] = [
+const WRAPPERS: [&str; 11] = [
     "@",
     "@",
     "count_over_time(@ [1h])",
@@ -339,6 +339,8 @@ const WRAPPERS: [&str; 9] = [
     r#"quantile_over_time(0.9, @ | unwrap duration(took) | __error__="" [1h])"#,
     "max without (s) (sum_over_time(@ | unwrap bytes(size) [100h]))",
     r#"sum_over_time(@ | unwrap y | __error__="" [1h])"#,
+    "first_over_time(@ | unwrap status [1h])",
+    r#"avg_over_time(@ | label_format y="{{.y}}e{{.y}}" | unwrap y | __error__="" [1h]) by (level)"#,
 ];
 
 #[test]
@@ -548,16 +550,17 @@ fn what_a_leaf_collects_is_asked_for() {
         (r#"{job="load"} | logfmt"#, &unique, MIB),
         (r#"sum by (id) (count_over_time({job="load"} | logfmt [1h]))"#, &unique, MIB / 2),
         (
-            r#"max_over_time({job="load"} | logfmt | unwrap status [1h]) by (job)"#,
+            r#"rate_counter({job="load"} | logfmt | keep status | unwrap status [1h])"#,
             &unique,
             128 << 10,
         ),
         (r#"max_over_time({job="load"} | logfmt | unwrap status [1h])"#, &unique, MIB),
+        (r#"avg_over_time({job="load"} | logfmt | unwrap status [1h])"#, &unique, MIB),
         (r#"count_over_time({job="load"} | logfmt [1000h])"#, &unique, MIB),
         (r#"count_over_time({job="load"}[1h])"#, &streams, 256 << 10),
         (r#"sum by (s) (count_over_time({job="load"}[1h]))"#, &streams, 256 << 10),
         (
-            r#"max_over_time({job="load"} | label_format n="1" | unwrap n [1h])"#,
+            r#"first_over_time({job="load"} | label_format n="1" | unwrap n [1h])"#,
             &streams,
             256 << 10,
         ),

@@ -140,6 +140,8 @@ fn queries() -> Vec<String> {
     let counts = r#"count_over_time({job="load"}[1m])"#;
     let by_level = r#"sum by (pod, level) (count_over_time({job="load"} | logfmt [1m]))"#;
     let values = r#"{job="load"} | logfmt | unwrap n [2m]"#;
+    // Sums of such values need words of their own.
+    let far_apart = r#"{job="load"} | logfmt | label_format n="{{.n}}e{{.n}}0" | unwrap n [5m]"#;
     vec![
         counts.to_owned(),
         format!("sum({counts})"),
@@ -160,6 +162,12 @@ fn queries() -> Vec<String> {
         format!("quantile_over_time(0.9, {values})"),
         format!("sum by (zone) (stddev_over_time({values}))"),
         format!("max_over_time({values}) by (level)"),
+        format!("avg_over_time({values})"),
+        format!("avg_over_time({far_apart}) by (level)"),
+        format!("sum_over_time({far_apart})"),
+        format!("stddev_over_time({far_apart})"),
+        format!("last_over_time({values})"),
+        format!("max by (zone) (rate_counter({values}))"),
         r#"absent_over_time({job="load"} |= "nothing" [1m])"#.to_owned(),
         nested(1, "$1-and-more", counts),
         nested(4, "$1$1", counts),

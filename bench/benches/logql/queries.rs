@@ -32,7 +32,7 @@ use Style::{Access, Json, Logfmt};
 
 /// All queries. Counting forces a look at every line where a log query would stop
 /// at its limit.
-pub(crate) const QUERIES: [Query; 25] = [
+pub(crate) const QUERIES: [Query; 29] = [
     query(Json, Ratio(0.5), r#"sum(count_over_time({app="shop"} |= "7f3a9c0e5b" [1m]))"#),
     query(Json, Ratio(0.5), r#"{app="shop"} |= "7f3a9c0e5b""#),
     query(
@@ -84,6 +84,26 @@ pub(crate) const QUERIES: [Query; 25] = [
         Logfmt,
         None,
         r#"max_over_time({app="shop"} | logfmt | unwrap bytes [5m]) by (component)"#,
+    ),
+    query(
+        Logfmt,
+        None,
+        r#"sum by (component) (sum_over_time({app="shop"} | logfmt | unwrap bytes [5m]))"#,
+    ),
+    query(
+        Logfmt,
+        None,
+        r#"avg_over_time({app="shop"} | logfmt | unwrap duration(duration) [5m]) by (component)"#,
+    ),
+    query(
+        Logfmt,
+        None,
+        r#"last_over_time({app="shop"} | logfmt | unwrap bytes [5m]) by (component)"#,
+    ),
+    query(
+        Logfmt,
+        None,
+        r#"stddev_over_time({app="shop"} | logfmt | unwrap duration(duration) [5m]) by (component)"#,
     ),
     query(
         Access,

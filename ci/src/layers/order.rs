@@ -69,7 +69,7 @@ pub(super) const ORDERS: &[Order] = &[
         krate: "logql",
         module: "engine",
         floors: &[
-            "convert hash ip listed_names literals meter regex statistics",
+            "convert exact_sum hash ip listed_names literals meter regex statistics",
             "block error interner matcher range",
             "filter labels",
             "place",

@@ -14,6 +14,7 @@ pub mod block;
 mod convert;
 mod error;
 mod estimate;
+mod exact_sum;
 mod fields;
 mod filter;
 mod hash;

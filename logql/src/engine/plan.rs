@@ -10,8 +10,9 @@
 //! |---|---|
 //! | log query | the first `limit` entries with their positions in the total order |
 //! | `count_over_time`, `rate`, `bytes_over_time`, `bytes_rate`, `absent_over_time` | integer sums per series and step |
-//! | quantiles of unwrapped values | the values per series and cell, a cell being the entries that the same steps see |
-//! | other range aggregations over unwrapped values | all samples with their positions in the total order |
+//! | `rate_counter` | all samples with their positions in the total order |
+//! | quantiles and deviations of unwrapped values | the values per series and cell, a cell being the entries that the same steps see |
+//! | other range aggregations over unwrapped values | a state of constant size per series and cell |
 //! | `sum` directly over a count, a sum or a rate | as above, the series being the groups of the `sum` |
 //! | volume of streams or labels | integer sums of bytes per series and step |
 //! | patterns | templates with counts per step; samples and common words depend on the shards |

@@ -197,20 +197,13 @@ pub fn depends_on_clock(log: &LogExpr) -> bool {
     stages.any(|stage| effects(stage).templates().any(|template| has_clock(template)))
 }
 
-/// Whether the value of a node for a step does not depend on the steps before. Samples
-/// are folded piece by piece from window to window, and numbers with fractions that are
-/// added in another order give another sum.
+/// Whether the value of a node for a step does not depend on the steps before. The increases of a
+/// counter are added piece by piece from window to window, and in another order their sum may
+/// have other last bits. All other sums of fractions are exact.
 fn is_the_same_on_any_grid(node: &Node) -> bool {
     match node {
         Node::Scalar(_) | Node::Vector(_) | Node::Sums { .. } | Node::Absent { .. } => true,
-        Node::Samples { function, .. } => matches!(
-            function.function,
-            RangeFunction::MinOverTime
-                | RangeFunction::MaxOverTime
-                | RangeFunction::FirstOverTime
-                | RangeFunction::LastOverTime
-                | RangeFunction::QuantileOverTime
-        ),
+        Node::Samples { function, .. } => function.function != RangeFunction::RateCounter,
         Node::Aggregate { input, .. } | Node::LabelReplace { input, .. } => {
             is_the_same_on_any_grid(input)
         }
@@ -363,15 +356,21 @@ mod tests {
             "1 + 1",
             r#"rate({a="b"} | line_format "{{ now | unixEpoch }}" |= "1" [1m])"#,
             r#"sum by (x) (rate({a="b"} | label_format x=`{{ date "15" .y }}` [1m]))"#,
-            r#"sum by (x) (sum_over_time({a="b"} | unwrap y [1m]))"#,
-            r#"rate({a="b"}[1m]) + avg_over_time({a="b"} | unwrap y [1m])"#,
+            r#"sum by (x) (rate_counter({a="b"} | unwrap y [1m]))"#,
+            r#"rate({a="b"}[1m]) + rate_counter({a="b"} | unwrap y [1m])"#,
         ] {
             assert_eq!(steps_of(query, 0, 100 * S, 10 * S), None, "{query}");
         }
         let query = r#"rate({a="b"} | line_format "{{.x}}" | label_format y=x [1m])"#;
         assert!(steps_of(query, 0, 100 * S, 10 * S).is_some());
-        let largest = r#"max by (x) (max_over_time({a="b"} | unwrap y [1m]))"#;
-        assert!(steps_of(largest, 0, 100 * S, 10 * S).is_some());
+        for query in [
+            r#"max by (x) (max_over_time({a="b"} | unwrap y [1m]))"#,
+            r#"rate({a="b"}[1m]) + avg_over_time({a="b"} | unwrap y [1m])"#,
+            r#"sum by (x) (sum_over_time({a="b"} | unwrap y [1m]))"#,
+            r#"stddev_over_time({a="b"} | unwrap y [1m])"#,
+        ] {
+            assert!(steps_of(query, 0, 100 * S, 10 * S).is_some(), "{query}");
+        }
         assert_eq!(steps_of(query, 0, 100, 10), None);
         assert_eq!(steps_of(query, i64::MIN, i64::MIN + 5 * S, S), None);
         let expr = syntax::parse(query).expect("a query");

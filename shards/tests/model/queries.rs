@@ -298,6 +298,7 @@ impl QueryWriter<'_> {
                 "first_over_time",
                 "avg_over_time",
                 "last_over_time",
+                "stddev_over_time",
             ]);
             let unwrap = self.pick(&[
                 r#"| json | unwrap took | __error__="""#,

@@ -95,7 +95,7 @@ impl Panel {
         let (query, changes) = (self.query(), cluster.changes());
         let expr = syntax::parse(&query.text).unwrap_or_else(|error| panic!("{query:?}: {error}"));
         let plan = Plan::new(&expr, &query.params).expect("a plan");
-        // Sums of numbers with fractions are left out, for instance.
+        // Rates of counters are left out, for instance.
         let Some(wanted) = plan.steps() else { return };
         let all = 0..wanted.count();
         let (start_ns, end_ns) = wanted.entry_bounds_ns(all.clone());

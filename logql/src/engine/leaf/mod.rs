@@ -35,7 +35,10 @@ pub(crate) mod samples;
 mod series;
 mod set_cache;
 mod sizes;
+pub(crate) mod state_table;
+pub(crate) mod states;
 mod stream_groups;
+pub(crate) mod stream_numbers;
 mod unwrapped;
 pub(crate) mod values;
 mod wanted;
@@ -51,6 +54,7 @@ pub use executor::{CountedBy, LeafExecutor};
 use log::{LogPartial, StreamKey};
 use range::SumSeries;
 use samples::SamplePartial;
+use states::StatePartial;
 use values::ValueSeries;
 
 /// The columns a leaf reads of a stream's blocks. Timestamps are always read.
@@ -147,6 +151,7 @@ pub(crate) enum LeafData {
     Sums(Vec<SumSeries>),
     Samples(SamplePartial),
     Values(Vec<ValueSeries>),
+    States(StatePartial),
     Patterns(Vec<FoundTemplate>),
     Failed(EvalError),
 }
@@ -187,6 +192,7 @@ impl LeafResult {
                 LeafData::Sums(series) => series.iter().map(SumSeries::held_bytes).sum(),
                 LeafData::Samples(partial) => partial.held_bytes(),
                 LeafData::Values(series) => series.iter().map(ValueSeries::held_bytes).sum(),
+                LeafData::States(partial) => partial.held_bytes(),
                 LeafData::Patterns(found) => found.iter().map(FoundTemplate::held_bytes).sum(),
                 LeafData::Failed(error) => failure_bytes(error),
             }

@@ -1,12 +1,9 @@
-//! The leaf of a range aggregation over unwrapped values: all samples.
+//! The leaf of a range aggregation over unwrapped values that needs all samples in their order.
 //!
-//! The functions over unwrapped values add floating point numbers in time order, or need all of
-//! them. So that the answer does not depend on how entries are spread, the samples themselves are
+//! So that the answer does not depend on how entries are spread, the samples themselves are
 //! the partial result, and the windows are evaluated after the merge. A sample takes 32 bytes,
 //! which count against the memory budget of the query. Each core sorts its samples, so the merge,
 //! which one thread does for all, reads each list once.
-
-use std::collections::BTreeMap;
 
 use logsvc_proto::Labels;
 
@@ -16,6 +13,7 @@ use super::super::meter::Meter;
 use super::super::params::Windows;
 use super::cells::CellCursor;
 use super::log::StreamKey;
+use super::stream_numbers::{SourceStreams, StreamNumbers};
 
 /// The work of inserting a sample, see [`crate::engine::meter`].
 const SAMPLE_WORK: usize = 128;
@@ -43,36 +41,28 @@ impl Sample {
 #[derive(Debug)]
 pub(crate) struct SampleCollector {
     cells: CellCursor,
-    streams: Vec<StreamKey>,
+    streams: StreamNumbers,
     /// By label set id.
     series: Vec<Vec<Sample>>,
     /// Ids of series that got their first sample, until the caller takes them.
     pub(super) fresh: Vec<u32>,
     sample_bytes: usize,
-    /// Memory of the texts of the streams' keys.
-    key_bytes: usize,
 }
 
 impl SampleCollector {
     pub(crate) fn new(windows: Windows) -> Self {
         Self {
             cells: CellCursor::new(windows),
-            streams: Vec::new(),
+            streams: StreamNumbers::default(),
             series: Vec::new(),
             fresh: Vec::new(),
             sample_bytes: 0,
-            key_bytes: 0,
         }
     }
 
     /// The number of a stream, for [`Sample::stream`]; any number if there is no memory for it.
     pub(crate) fn stream(&mut self, key: StreamKey, meter: &Meter) -> u32 {
-        let key_bytes = key.held_bytes();
-        if !meter.push(&mut self.streams, key) {
-            return 0;
-        }
-        self.key_bytes += key_bytes;
-        u32::try_from(self.streams.len() - 1).expect("the memory budget bounds the streams")
+        self.streams.add(key, meter)
     }
 
     /// Whether any window sees an entry of this time.
@@ -108,8 +98,7 @@ impl SampleCollector {
     /// Heap memory in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         self.sample_bytes
-            + self.key_bytes
-            + self.streams.capacity() * size_of::<StreamKey>()
+            + self.streams.held_bytes()
             + self.series.capacity() * size_of::<Vec<Sample>>()
             + self.fresh.capacity() * size_of::<u32>()
     }
@@ -118,14 +107,7 @@ impl SampleCollector {
     pub(crate) fn finish(self, sets: &LabelSets, names: &EntryLabels) -> SamplePartial {
         let meter = names.meter();
         let mut partial = SamplePartial { streams: Vec::new(), series: Vec::new() };
-        // Sorted, ranked, and copied to be sent.
-        let ranked_bytes = self.streams.len() * (size_of::<StreamKey>() + size_of::<u32>());
-        let parts_bytes = self.streams.len() * size_of::<(u64, Box<str>)>() + self.key_bytes;
-        meter.work(self.streams.len() * SAMPLE_WORK + parts_bytes);
-        if !meter.admit(ranked_bytes + parts_bytes) {
-            return partial;
-        }
-        let (streams, ranks) = ranked(&self.streams);
+        let Some((streams, ranks)) = self.streams.ranked(meter) else { return partial };
         let sorted = |mut samples: Vec<Sample>| {
             samples.iter_mut().for_each(|sample| sample.stream = ranks[sample.stream as usize]);
             samples.sort_unstable_by_key(Sample::order);
@@ -143,26 +125,15 @@ impl SampleCollector {
                 break;
             }
         }
-        partial.streams = streams.iter().map(StreamKey::to_parts).collect();
+        partial.streams = streams;
         partial
     }
-}
-
-/// The distinct streams in order, and for each of `streams` its place among them.
-fn ranked(streams: &[StreamKey]) -> (Vec<StreamKey>, Vec<u32>) {
-    let mut sorted = streams.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let rank = |key| sorted.binary_search(key).expect("all of them are there") as u32;
-    let ranks = streams.iter().map(rank).collect();
-    (sorted, ranks)
 }
 
 /// The samples a shard found.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct SamplePartial {
-    /// The source streams, as in [`StreamKey`] and in their order.
-    pub(crate) streams: Vec<(u64, Box<str>)>,
+    pub(crate) streams: SourceStreams,
     pub(crate) series: Vec<SampleSeries>,
 }
 
@@ -188,25 +159,5 @@ impl SamplePartial {
         series
             + self.streams.capacity() * size_of::<(u64, Box<str>)>()
             + self.streams.iter().map(|(_, text)| text.len()).sum::<usize>()
-    }
-
-    /// Renumbers the streams of several partials alike, in the order of their
-    /// keys, so that samples can be ordered across partials. Samples of one partial stay in order.
-    pub(crate) fn align(partials: &mut [SamplePartial]) {
-        let mut ranks: BTreeMap<(u64, Box<str>), u32> = BTreeMap::new();
-        for partial in partials.iter() {
-            for key in &partial.streams {
-                ranks.entry(key.clone()).or_default();
-            }
-        }
-        for (rank, number) in (0u32..).zip(ranks.values_mut()) {
-            *number = rank;
-        }
-        for partial in partials {
-            let renumbered: Vec<u32> = partial.streams.iter().map(|key| ranks[key]).collect();
-            for sample in partial.series.iter_mut().flat_map(|one| &mut one.samples) {
-                sample.stream = renumbered[sample.stream as usize];
-            }
-        }
     }
 }

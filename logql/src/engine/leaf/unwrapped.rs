@@ -1,4 +1,5 @@
-//! The collector of a range aggregation over unwrapped values: whole samples, or values alone.
+//! The collector of a range aggregation over unwrapped values: whole samples, values
+//! alone, or states.
 
 use super::super::labels::EntryLabels;
 use super::super::labels::sets::LabelSets;
@@ -8,6 +9,7 @@ use super::super::range::Keep;
 use super::LeafData;
 use super::log::StreamKey;
 use super::samples::{Sample, SampleCollector};
+use super::states::StateCollector;
 use super::values::ValueCollector;
 use logsvc_proto::Labels;
 
@@ -16,6 +18,7 @@ use logsvc_proto::Labels;
 pub(super) enum UnwrappedCollector {
     Samples(SampleCollector),
     Values(ValueCollector),
+    States(StateCollector),
 }
 
 impl UnwrappedCollector {
@@ -23,6 +26,7 @@ impl UnwrappedCollector {
         match keep {
             Keep::All => Self::Samples(SampleCollector::new(windows)),
             Keep::Values => Self::Values(ValueCollector::new(windows)),
+            Keep::State(parts) => Self::States(StateCollector::new(windows, parts)),
         }
     }
 
@@ -31,6 +35,7 @@ impl UnwrappedCollector {
         match self {
             Self::Samples(samples) => samples.stream(StreamKey::new(labels, meter), meter),
             Self::Values(_) => 0,
+            Self::States(states) => states.stream(labels, meter),
         }
     }
 
@@ -39,6 +44,7 @@ impl UnwrappedCollector {
         match self {
             Self::Samples(samples) => samples.sees(timestamp_ns),
             Self::Values(values) => values.sees(timestamp_ns),
+            Self::States(states) => states.sees(timestamp_ns),
         }
     }
 
@@ -47,6 +53,7 @@ impl UnwrappedCollector {
         match self {
             Self::Samples(samples) => samples.wants(min_timestamp_ns, max_timestamp_ns),
             Self::Values(values) => values.wants(min_timestamp_ns, max_timestamp_ns),
+            Self::States(states) => states.wants(min_timestamp_ns, max_timestamp_ns),
         }
     }
 
@@ -55,6 +62,7 @@ impl UnwrappedCollector {
         match self {
             Self::Samples(samples) => samples.add(series, sample, meter),
             Self::Values(values) => values.add(series, sample.timestamp_ns, sample.value, meter),
+            Self::States(states) => states.add(series, &sample, meter),
         }
     }
 
@@ -63,6 +71,7 @@ impl UnwrappedCollector {
         match self {
             Self::Samples(samples) => &mut samples.fresh,
             Self::Values(values) => &mut values.fresh,
+            Self::States(states) => &mut states.fresh,
         }
     }
 
@@ -71,6 +80,7 @@ impl UnwrappedCollector {
         match self {
             Self::Samples(samples) => samples.held_bytes(),
             Self::Values(values) => values.held_bytes(),
+            Self::States(states) => states.held_bytes(),
         }
     }
 
@@ -79,6 +89,7 @@ impl UnwrappedCollector {
         match self {
             Self::Samples(samples) => LeafData::Samples(samples.finish(sets, names)),
             Self::Values(values) => LeafData::Values(values.finish(sets, names)),
+            Self::States(states) => LeafData::States(states.finish(sets, names)),
         }
     }
 }

@@ -11,6 +11,7 @@
 
 mod aggregate;
 mod binary;
+mod folded;
 mod grouping;
 mod label_replace;
 mod log;
@@ -18,6 +19,8 @@ mod samples;
 mod select;
 mod series;
 mod sets;
+mod states;
+mod unwrapped;
 mod values;
 
 use std::collections::BTreeMap;
@@ -35,11 +38,12 @@ use super::params::{Grid, Windows};
 use super::patterns::{self, FoundTemplate};
 use super::place::Place;
 use super::plan::{Node, Plan, Root};
-use super::range::WindowSample;
 use super::result::{MatrixSeries, QueryResult, ResultPoint, VectorSample};
 use crate::syntax::ast::VectorFunction;
 use samples::MergedSamples;
 use series::{Point, SERIES_WORK, Series, Value};
+use states::MergedStates;
+use unwrapped::Unwrapped;
 use values::MergedValues;
 
 /// Bytes of a series in a tree of series, besides its labels and points.
@@ -53,6 +57,7 @@ struct LeafState {
     sums: BTreeMap<PairOrder, Vec<SumPoint>>,
     samples: MergedSamples,
     values: MergedValues,
+    states: MergedStates,
     patterns: Vec<FoundTemplate>,
 }
 
@@ -131,6 +136,7 @@ impl MergeState {
             }
             LeafData::Samples(partial) => leaf.samples.add(partial),
             LeafData::Values(part) => values::add(meter, &mut leaf.values, part),
+            LeafData::States(part) => leaf.states.add(meter, part),
             LeafData::Patterns(found) => leaf.patterns.extend(found),
             LeafData::Failed(error) => {
                 // The reported failure must not depend on the order of arrival.
@@ -196,8 +202,11 @@ impl MergeState {
                     .into_iter()
                     .map(|leaf| MergedLeaf {
                         sums: leaf.sums,
-                        samples: leaf.samples.finish(&meter),
-                        values: leaf.values,
+                        unwrapped: Unwrapped {
+                            samples: leaf.samples.finish(&meter),
+                            values: leaf.values,
+                            states: leaf.states.finish(&meter),
+                        },
                     })
                     .collect();
                 meter.check()?;
@@ -270,8 +279,7 @@ fn add_points(meter: &Meter, merged: &mut Vec<SumPoint>, points: Vec<SumPoint>) 
 /// The series of a leaf, of all shards together.
 struct MergedLeaf {
     sums: BTreeMap<PairOrder, Vec<SumPoint>>,
-    samples: BTreeMap<PairOrder, Vec<WindowSample>>,
-    values: MergedValues,
+    unwrapped: Unwrapped,
 }
 
 /// Evaluates nodes over merged leaves.
@@ -299,12 +307,8 @@ impl Evaluation<'_> {
             Node::Vector(value) => Value::Samples(self.constant(Labels::empty(), *value)),
             Node::Sums { leaf, divisor_s } => Value::Samples(self.sums(*leaf, *divisor_s)),
             Node::Samples { leaf, function, windows } => {
-                let MergedLeaf { samples, values, .. } = &self.leaves[*leaf];
-                Value::Samples(if values.is_empty() {
-                    samples::evaluate(meter, function, windows, samples)?
-                } else {
-                    values::quantiles(meter, function.parameter, windows, values)?
-                })
+                let unwrapped = &self.leaves[*leaf].unwrapped;
+                Value::Samples(unwrapped.evaluate(meter, function, windows)?)
             }
             Node::Absent { leaf, labels, windows } => {
                 Value::Samples(self.absent(*leaf, labels, windows))
@@ -371,7 +375,7 @@ impl Evaluation<'_> {
     fn absent(&self, leaf: usize, labels: &Labels, windows: &Windows) -> Vec<Series> {
         let mut series = self.constant(labels.clone(), 1.0);
         let leaf = &self.leaves[leaf];
-        let mut present = samples::steps_with_samples(windows, &leaf.samples);
+        let mut present = leaf.unwrapped.steps_with_samples(self.meter, windows);
         for points in leaf.sums.values() {
             if !self.meter.work(points.len() * size_of::<SumPoint>()) {
                 break;

@@ -1,4 +1,4 @@
-//! Evaluating windows over the samples of unwrapped range aggregations.
+//! The samples of unwrapped range aggregations in their one order, and functions that need them.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use super::super::error::EvalError;
 use super::super::leaf::samples::{Sample, SamplePartial};
+use super::super::leaf::stream_numbers::aligned;
 use super::super::meter::Meter;
 use super::super::params::Windows;
-use super::super::range::{SampleFunction, SlidingWindow, Summary, WindowSample};
+use super::super::range::{SlidingWindow, Summary, WholeFunction, WindowSample};
 use super::series::{Point, SERIES_WORK, Series};
 use super::{MAP_ENTRY_BYTES, PairOrder};
 
@@ -31,7 +32,12 @@ impl MergedSamples {
         if !meter.work(streams_bytes) || !meter.admit(streams_bytes) {
             return BTreeMap::new();
         }
-        SamplePartial::align(&mut self.partials);
+        let numbers = aligned(self.partials.iter().map(|partial| &partial.streams));
+        for (partial, numbers) in self.partials.iter_mut().zip(numbers) {
+            for sample in partial.series.iter_mut().flat_map(|one| &mut one.samples) {
+                sample.stream = numbers[sample.stream as usize];
+            }
+        }
         meter.release_to(before_bytes);
         let mut merged: BTreeMap<PairOrder, Vec<Vec<Sample>>> = BTreeMap::new();
         for one in self.partials.into_iter().flat_map(|partial| partial.series) {
@@ -60,7 +66,7 @@ impl MergedSamples {
 }
 
 /// Bytes of a stream while streams are renumbered, besides its text.
-const STREAM_BYTES: usize = 3 * size_of::<((u64, Box<str>), u32)>();
+pub(super) const STREAM_BYTES: usize = 3 * size_of::<((u64, Box<str>), u32)>();
 
 /// The samples of parts, each of which is in order, in their one order.
 fn in_order(parts: &[Vec<Sample>]) -> Vec<WindowSample> {
@@ -135,7 +141,7 @@ const READ_BYTES: usize = 3 * size_of::<Summary>();
 /// When the function would read too many samples again and again.
 pub(crate) fn evaluate(
     meter: &Meter,
-    function: &SampleFunction,
+    function: WholeFunction,
     windows: &Windows,
     merged: &BTreeMap<PairOrder, Vec<WindowSample>>,
 ) -> Result<Vec<Series>, EvalError> {
@@ -157,8 +163,8 @@ pub(crate) fn evaluate(
         }
         let reads: usize = spans.iter().map(|(_, first, end)| end - first).sum();
         let overlaps = reads > MAX_OVERLAP.saturating_mul(samples.len());
-        let points: Vec<Point> = if overlaps && function.is_foldable() {
-            slide(meter, function, windows, samples, &spans)
+        let points: Vec<Point> = if overlaps && function == WholeFunction::RateCounter {
+            slide(meter, windows, samples, &spans)
         } else {
             reads_in_all = reads_in_all.saturating_add(reads);
             if reads_in_all > MAX_READS {
@@ -180,13 +186,7 @@ pub(crate) fn evaluate(
     Ok(out)
 }
 
-fn slide(
-    meter: &Meter,
-    function: &SampleFunction,
-    windows: &Windows,
-    samples: &[WindowSample],
-    spans: &Spans,
-) -> Vec<Point> {
+fn slide(meter: &Meter, windows: &Windows, samples: &[WindowSample], spans: &Spans) -> Vec<Point> {
     let mut sliding = SlidingWindow::new();
     let mut points = Vec::with_capacity(spans.len());
     for &(step, first, end) in spans {
@@ -194,39 +194,15 @@ fn slide(
             break;
         }
         let summary = sliding.fold(first, end, |i| Summary::of(&samples[i]));
-        if let Some(value) = summary.value(function.function, &windows.window(step)) {
-            points.push(Point { step, value });
-        }
+        points.push(Point { step, value: summary.rate(&windows.window(step)) });
     }
     points
-}
-
-/// For each step of the grid whether its window holds a sample.
-pub(crate) fn steps_with_samples(
-    windows: &Windows,
-    merged: &BTreeMap<PairOrder, Vec<WindowSample>>,
-) -> Vec<bool> {
-    let mut present = vec![false; windows.grid.steps as usize];
-    let mut cell = windows.cell(0);
-    let mut is_marked = false;
-    for sample in merged.values().flatten() {
-        if !cell.holds(sample.timestamp_ns) {
-            cell = windows.cell(sample.timestamp_ns);
-            is_marked = false;
-        }
-        if !is_marked && !cell.is_gap() {
-            present[cell.first_step as usize..cell.end_step as usize].fill(true);
-        }
-        is_marked = true;
-    }
-    present
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::params::Grid;
-    use crate::syntax::ast::RangeFunction;
 
     /// Sliding and plain evaluation of the same windows.
     #[test]
@@ -244,34 +220,20 @@ mod tests {
             })
             .collect();
         let grid = Grid { start_ns: 0, step_ns: 7, steps: 300 };
-        for function in [
-            RangeFunction::SumOverTime,
-            RangeFunction::Rate,
-            RangeFunction::AvgOverTime,
-            RangeFunction::MinOverTime,
-            RangeFunction::MaxOverTime,
-            RangeFunction::StdvarOverTime,
-            RangeFunction::StddevOverTime,
-            RangeFunction::FirstOverTime,
-            RangeFunction::LastOverTime,
-            RangeFunction::RateCounter,
-        ] {
-            for range_ns in [3, 40, 900] {
-                let windows = Windows { grid, range_ns, offset_ns: 2 };
-                let function = SampleFunction { function, parameter: 0.0 };
-                let spans = spans(&windows, &samples);
-                for point in slide(&Meter::default(), &function, &windows, &samples, &spans) {
-                    let (_, first, end) = spans[spans
-                        .binary_search_by_key(&point.step, |(step, ..)| *step)
-                        .expect("a point of a window")];
-                    let window = windows.window(point.step);
-                    let plain = function.evaluate(&window, &samples[first..end]);
-                    let distance = (plain - point.value).abs();
-                    let near = distance <= 1e-9 * plain.abs().max(1.0)
-                        || plain.to_bits() == point.value.to_bits()
-                        || (plain.is_nan() && point.value.is_nan());
-                    assert!(near, "{function:?} {range_ns}: {plain} {}", point.value);
-                }
+        for range_ns in [3, 40, 900] {
+            let windows = Windows { grid, range_ns, offset_ns: 2 };
+            let spans = spans(&windows, &samples);
+            for point in slide(&Meter::default(), &windows, &samples, &spans) {
+                let (_, first, end) = spans[spans
+                    .binary_search_by_key(&point.step, |(step, ..)| *step)
+                    .expect("a point of a window")];
+                let window = windows.window(point.step);
+                let plain = WholeFunction::RateCounter.evaluate(&window, &samples[first..end]);
+                let distance = (plain - point.value).abs();
+                let near = distance <= 1e-9 * plain.abs().max(1.0)
+                    || plain.to_bits() == point.value.to_bits()
+                    || (plain.is_nan() && point.value.is_nan());
+                assert!(near, "{range_ns}: {plain} {}", point.value);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Quantiles over the values that leaves keep by series and cell.
+//! Functions over the values that leaves keep by series and cell.
 //!
 //! Values stay where the leaves have put them, 8 bytes each. A window reads the spans of its
 //! cells, and selects with a bounded buffer ([`Selector`]).
@@ -10,7 +10,9 @@ use super::super::leaf::values::{CellValues, Span, ValueSeries};
 use super::super::meter::Meter;
 use super::super::params::Windows;
 use super::super::range::Selector;
-use super::super::range::quantile::{Rank, interpolated};
+use super::super::range::folds::Fold;
+use super::super::range::quantile::{Rank, interpolated, value_of};
+use super::folded::CellFolds;
 use super::samples::MAX_READS;
 use super::series::{Point, SERIES_WORK, Series};
 use super::{MAP_ENTRY_BYTES, PairOrder};
@@ -60,11 +62,7 @@ pub(crate) fn quantiles(
         {
             break;
         }
-        let mut spans = Vec::with_capacity(count);
-        for (number, part) in (0u32..).zip(parts) {
-            spans.extend(part.spans(number));
-        }
-        spans.sort_unstable();
+        let spans = spans(parts, count);
         let read = |span: &Span| span.len as usize * (span.end_step - span.first_step) as usize;
         reads_in_all = spans.iter().map(read).fold(reads_in_all, usize::saturating_add);
         if reads_in_all > MAX_READS {
@@ -76,6 +74,34 @@ pub(crate) fn quantiles(
         }
     }
     Ok(out)
+}
+
+/// The spans of one series, `count` of them, in order.
+fn spans(parts: &[CellValues], count: usize) -> Vec<Span> {
+    let mut spans = Vec::with_capacity(count);
+    for (number, part) in (0u32..).zip(parts) {
+        spans.extend(part.spans(number));
+    }
+    spans.sort_unstable();
+    spans
+}
+
+/// The folds of the values of one series. A meter that is stopped ends it early.
+pub(super) fn cells<F: Fold>(meter: &Meter, parts: &[CellValues]) -> CellFolds<F> {
+    let mut cells = CellFolds::default();
+    let count: usize = parts.iter().map(CellValues::runs).sum();
+    let Some(_spans_memory) = meter.hold(count * size_of::<Span>()) else { return cells };
+    meter.work(count * SPAN_WORK);
+    for span in spans(parts, count) {
+        let keys = parts[span.part as usize].keys(&span);
+        let steps = (span.first_step, span.end_step);
+        let fits = meter.work(size_of_val(keys))
+            && keys.iter().all(|key| cells.add(meter, steps, value_of(*key)));
+        if !fits {
+            break;
+        }
+    }
+    cells
 }
 
 /// The quantiles of one series, whose spans are sorted: both their first and their last steps

@@ -1,6 +1,9 @@
-//! Functions over the samples of a window, one file each where they are more than
-//! a line.
+//! Functions over the samples of a window.
+//!
+//! Most follow from a state of constant size ([`folds`]). Quantiles need all values, and rates of
+//! counters all samples in their order.
 
+pub(crate) mod folds;
 mod keep;
 pub(crate) mod quantile;
 mod rate_counter;
@@ -8,12 +11,11 @@ mod select;
 mod sliding;
 mod summary;
 
-pub(crate) use keep::Keep;
+pub(crate) use keep::{Keep, StateParts};
 pub(crate) use select::Selector;
 pub(crate) use sliding::SlidingWindow;
 pub(crate) use summary::Summary;
 
-use super::statistics::{RunningVariance, larger, running_mean, smaller};
 use crate::syntax::ast::RangeFunction;
 
 /// A sample of a window.
@@ -51,41 +53,20 @@ pub(crate) struct SampleFunction {
     pub(crate) parameter: f64,
 }
 
-impl SampleFunction {
-    /// Whether [`Summary::value`] gives the function.
-    pub(crate) fn is_foldable(&self) -> bool {
-        self.function != RangeFunction::QuantileOverTime
-    }
-
-    /// The value over the samples of a window, which is not empty and in time order.
-    pub(crate) fn evaluate(&self, window: &Window, samples: &[WindowSample]) -> f64 {
-        let values = || samples.iter().map(|sample| sample.value);
-        match self.function {
-            RangeFunction::SumOverTime => values().sum(),
-            RangeFunction::Rate => values().sum::<f64>() / window.range_s(),
-            RangeFunction::RateCounter => rate_counter::rate_counter(window, samples),
-            RangeFunction::AvgOverTime => {
-                (1..).zip(values()).fold(0.0, |mean, (count, v)| running_mean(mean, count, v))
-            }
-            RangeFunction::MinOverTime => values().fold(f64::NAN, smaller),
-            RangeFunction::MaxOverTime => values().fold(f64::NAN, larger),
-            RangeFunction::StdvarOverTime => variance(values()),
-            RangeFunction::StddevOverTime => variance(values()).sqrt(),
-            RangeFunction::QuantileOverTime => quantile::quantile(self.parameter, values()),
-            RangeFunction::FirstOverTime => values().next().unwrap_or(f64::NAN),
-            RangeFunction::LastOverTime => values().next_back().unwrap_or(f64::NAN),
-            // The checker refuses the other functions over unwrapped values, except
-            // for `absent_over_time`, which asks for presence.
-            RangeFunction::CountOverTime
-            | RangeFunction::BytesRate
-            | RangeFunction::BytesOverTime
-            | RangeFunction::AbsentOverTime => samples.len() as f64,
-        }
-    }
+/// A function that needs more of a window than a state of constant size.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum WholeFunction {
+    /// The quantile of this rank.
+    Quantile(f64),
+    RateCounter,
 }
 
-fn variance(values: impl Iterator<Item = f64>) -> f64 {
-    let mut variance = RunningVariance::default();
-    values.for_each(|value| variance.add(value));
-    variance.variance()
+impl WholeFunction {
+    /// The value over the samples of a window, which is not empty and in time order.
+    pub(crate) fn evaluate(self, window: &Window, samples: &[WindowSample]) -> f64 {
+        match self {
+            Self::Quantile(q) => quantile::quantile(q, samples.iter().map(|sample| sample.value)),
+            Self::RateCounter => rate_counter::rate_counter(window, samples),
+        }
+    }
 }

@@ -1,16 +1,17 @@
-//! Windows that overlap a lot, without reading every sample again for each window.
+//! Windows that overlap a lot, without reading every sample or cell again for each window.
 //!
 //! The value of a window is joined from partial aggregates. The samples of the current window are
 //! split at a middle. For the samples before the middle the aggregates of all suffixes are kept.
 //! The samples behind the middle have one aggregate, which grows. A window that moves on drops a
 //! suffix and grows the aggregate behind the middle. When the suffixes are used up, the middle
 //! moves to the end. So each sample is joined three times at most, whatever the overlap. Nothing is
-//! ever subtracted, so no precision is lost.
+//! ever subtracted, so no precision is lost. Folds of cells take the place of samples where there
+//! are cells.
 
 /// The fold of a run of samples, in time order.
-pub(crate) trait PartialAggregate: Copy {
-    /// The fold of two adjacent runs.
-    fn join(self, later: Self) -> Self;
+pub(crate) trait PartialAggregate: Clone {
+    /// Adds the fold of the run behind this one.
+    fn join(&mut self, later: &Self);
 }
 
 /// A window that moves over a list of folds of single samples.
@@ -36,19 +37,27 @@ impl<F: PartialAggregate> SlidingWindow<F> {
             self.suffixes.clear();
             self.middle = end;
             for i in (first..end).rev() {
-                let one = sample(i);
-                let suffix = self.suffixes.last().map_or(one, |later| one.join(*later));
+                let mut suffix = sample(i);
+                if let Some(later) = self.suffixes.last() {
+                    suffix.join(later);
+                }
                 self.suffixes.push(suffix);
             }
         } else {
             for i in self.end..end {
                 let one = sample(i);
-                self.behind = Some(self.behind.map_or(one, |earlier| earlier.join(one)));
+                match &mut self.behind {
+                    Some(earlier) => earlier.join(&one),
+                    None => self.behind = Some(one),
+                }
             }
         }
         self.end = end;
-        let before = self.suffixes[self.middle - 1 - first];
-        self.behind.map_or(before, |behind| before.join(behind))
+        let mut whole = self.suffixes[self.middle - 1 - first].clone();
+        if let Some(behind) = &self.behind {
+            whole.join(behind);
+        }
+        whole
     }
 }
 
@@ -61,9 +70,9 @@ mod tests {
     struct Run(usize, usize);
 
     impl PartialAggregate for Run {
-        fn join(self, later: Self) -> Self {
+        fn join(&mut self, later: &Self) {
             assert_eq!(self.1, later.0, "adjacent and in order");
-            Self(self.0, later.1)
+            self.1 = later.1;
         }
     }
 
