@@ -26,7 +26,7 @@ use super::sizes::MetadataShares;
 use super::stream_groups::StreamGroups;
 use super::unwrapped::UnwrappedCollector;
 use super::{LeafData, LeafResult, LeafStats, Needs, StreamState, failure_bytes};
-use crate::engine::block::{BlockSummary, EntryBlock, MetadataColumn, rows_within};
+use crate::engine::block::{EntryBlock, MetadataColumn, rows_within};
 use crate::engine::error::{EvalError, PlanError};
 use crate::engine::filter::Selection;
 use crate::engine::labels::sets::{LabelSets, Reduction};
@@ -431,74 +431,6 @@ impl LeafExecutor {
     #[must_use]
     pub fn stats(&self) -> LeafStats {
         self.stats
-    }
-
-    /// Whether [`LeafExecutor::summary`] may be enough for blocks of a stream.
-    #[must_use]
-    pub fn takes_summaries(&self, stream: &StreamState) -> bool {
-        matches!(self.collector, Collector::Range(_))
-            && !stream.needs.lines
-            && (!stream.needs.metadata || self.counts_metadata())
-    }
-
-    /// Whether [`LeafExecutor::totals`] may be enough for many blocks together.
-    #[must_use]
-    pub fn takes_totals(&self) -> bool {
-        matches!(self.collector, Collector::Range(_))
-    }
-
-    /// Whether the same steps see all entries between these times, and all of them are in the range
-    /// of the leaf.
-    #[must_use]
-    pub fn sees_alike(&mut self, min_timestamp_ns: i64, max_timestamp_ns: i64) -> bool {
-        let Collector::Range(range) = &mut self.collector else { return false };
-        min_timestamp_ns >= self.plan.start_ns
-            && max_timestamp_ns < self.plan.end_ns
-            && range.cell(min_timestamp_ns).holds(max_timestamp_ns)
-    }
-
-    /// Whether the bytes of metadata are part of the result.
-    #[must_use]
-    pub fn counts_metadata(&self) -> bool {
-        matches!(&self.collector, Collector::Range(range) if range.value() == EntryValue::StoredSize)
-    }
-
-    /// Offers a block by its directory entry alone. True when that was enough and
-    /// the block must not be given to [`LeafExecutor::block`]: the query needs counts
-    /// or lengths alone, and the same steps see all entries of the block. Where the query
-    /// needs the size of entries, the size of their metadata is estimated from the blocks
-    /// that were read.
-    pub fn summary(&mut self, stream: &StreamState, block: &BlockSummary) -> bool {
-        let (min, max) = (block.min_timestamp_ns, block.max_timestamp_ns);
-        let Collector::Range(range) = &mut self.collector else {
-            return false;
-        };
-        let inside = min >= self.plan.start_ns && max < self.plan.end_ns;
-        let is_sized = range.value() == EntryValue::StoredSize;
-        if stream.needs.lines || (stream.needs.metadata && !is_sized) || !inside {
-            return false;
-        }
-        let cell = range.cell(min);
-        if !cell.holds(max) {
-            return false;
-        }
-        let mut bytes = block.line_bytes;
-        if is_sized {
-            let known = block.metadata_bytes;
-            if let Some(metadata_bytes) = known {
-                self.sizes.note(stream.number, block.entries, metadata_bytes);
-            }
-            match known.or_else(|| self.sizes.estimate(stream.number, block)) {
-                Some(metadata_bytes) => bytes += metadata_bytes,
-                None => return false,
-            }
-        }
-        range.add(stream.plain_set, &cell, block.entries, bytes, self.labels.meter());
-        self.stats.summaries += block.blocks;
-        self.stats.entries += block.entries;
-        self.stats.entries_kept += block.entries;
-        self.count_series();
-        true
     }
 
     /// Ends the query if it has more series than it may.
