@@ -239,9 +239,8 @@ impl Directory {
                 let bytes = self.metadata_text_bytes(root, run);
                 totals.metadata_bytes = sum(totals.metadata_bytes, bytes);
             }
-            // Most ranges begin where the last one ended, or soon after.
-            while runs_of(root, block).end <= runs.start {
-                block += 1;
+            if runs_of(root, block).end <= runs.start {
+                block = block_of(root, runs.start);
             }
             loop {
                 let row = &root.blocks[block as usize];

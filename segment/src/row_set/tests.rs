@@ -30,7 +30,9 @@ fn sets_of_ranges_are_sets_of_rows() {
         let ((a, a_rows), (b, b_rows)) = (random(&mut rng), random(&mut rng));
         check(&a, &a_rows);
         check(&a.union(&b), &a_rows.union(&b_rows).copied().collect());
-        check(&a.intersection(&b), &a_rows.intersection(&b_rows).copied().collect());
+        let common = a_rows.intersection(&b_rows).copied().collect();
+        check(&a.intersection(&b), &common);
+        check(&a.among(b.ranges().iter().cloned()), &common);
         check(&a.difference(&b), &a_rows.difference(&b_rows).copied().collect());
         let probe = *rng.pick(&[0, 7, u32::MAX - 400]) + rng.below(350) as u32;
         assert_eq!(a.contains(probe), a_rows.contains(&probe));

@@ -183,7 +183,7 @@ impl OpenedManifest {
     ///
     /// # Errors
     /// The first checkpoint of a folder cannot be written, or a live segment cannot be given
-    /// its name.
+    /// its name, or without a checkpoint the edit that has made it live cannot be synced.
     pub(crate) async fn finish<R: Runtime>(
         mut self,
         runtime: &R,
@@ -225,6 +225,9 @@ impl OpenedManifest {
                     footers: Vec::new(),
                 });
             }
+        }
+        if preface.is_some() && !clearing.pending.is_empty() {
+            self.sync_logs(runtime).await?;
         }
         for live in &clearing.pending {
             live.name.finalize(runtime, &self.segments_dir, live.day).await?;

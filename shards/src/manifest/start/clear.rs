@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use logsvc_runtime::Runtime;
+use logsvc_runtime::{File, OpenMode, Runtime};
 
 use super::super::names::{CHECKPOINT_NAME, QUARANTINE_NAME, SegmentName};
 use super::super::survey::FoundSegment;
@@ -34,6 +34,19 @@ impl OpenedManifest {
             }
         }
         self.state.removed.retain(|name| there.contains(name));
+    }
+
+    /// Syncs the logs that count. The last edits may be in the page cache only, and a file that has
+    /// its name must have been live whatever happens.
+    ///
+    /// # Errors
+    /// A log cannot be synced.
+    pub(super) async fn sync_logs<R: Runtime>(&self, runtime: &R) -> io::Result<()> {
+        for name in &self.state.logs {
+            let path = self.segments_dir.join(name.file_name());
+            runtime.open(&path, OpenMode::Read).await?.sync_data().await?;
+        }
+        Ok(())
     }
 
     /// Removes the logs that the checkpoint contains.

@@ -25,6 +25,9 @@ use logsvc_segment::{Directory, LabelIndex, RowSet};
 /// Streams that are counted before others get the core.
 const STREAMS_AT_ONCE: usize = 1024;
 
+/// Values whose streams are counted before others get the core.
+const VALUES_AT_ONCE: usize = 256;
+
 /// The memory of a stream that was counted.
 const COUNTED_STREAM_BYTES: usize = 2 * size_of::<StreamId>();
 
@@ -142,21 +145,27 @@ impl<R: Runtime> Scan<'_, R> {
         while let Some(ranges) = values.next_reads() {
             let pieces = read_all(env, segment, &ranges.to_vec(), &mut stats).await;
             let mut decoder = env.decoders.take();
-            let (mut counted, mut refused) = (Vec::new(), Vec::new());
+            let mut found: Vec<(Box<str>, RowSet)> = Vec::new();
             let supplied = pieces.and_then(|pieces| {
                 let visited = values.supply(&mut decoder, &pieces, |value, rows| {
-                    let rows = rows.to_set().intersection(countable);
-                    if rows.is_empty() {
-                        return;
+                    let rows = countable.among(rows.ranges());
+                    if !rows.is_empty() {
+                        found.push((value.into(), rows));
                     }
-                    let totals = directory.totals_of_streams(&rows);
-                    let is_answered = leaf.is_group_answered(Some((name, value)), &totals);
-                    let into = if is_answered { &mut counted } else { &mut refused };
-                    into.extend(rows.ranges().iter().cloned());
                 });
                 visited.map_err(ReadError::from)
             });
             env.decoders.give_back(decoder);
+            let (mut counted, mut refused) = (Vec::new(), Vec::new());
+            for (place, (value, rows)) in found.iter().enumerate() {
+                if place % VALUES_AT_ONCE == 0 {
+                    self.pause(leaf).await?;
+                }
+                let totals = directory.totals_of_streams(rows);
+                let is_answered = leaf.is_group_answered(Some((name, value)), &totals);
+                let into = if is_answered { &mut counted } else { &mut refused };
+                into.extend_from_slice(rows.ranges());
+            }
             valued.counted = valued.counted.union(&RowSet::from_ranges(counted));
             valued.refused = valued.refused.union(&RowSet::from_ranges(refused));
             if let Err(error) = supplied {
@@ -164,7 +173,6 @@ impl<R: Runtime> Scan<'_, R> {
                 valued.is_whole = false;
                 break;
             }
-            self.pause(leaf).await?;
         }
         self.stats.read_time_ns += stats.read_time_ns;
         Ok(valued)
