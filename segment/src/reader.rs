@@ -222,6 +222,28 @@ impl Decoder {
         Ok(())
     }
 
+    /// The same of some rows of the chunk, which ascend. The labels of others are not looked at.
+    ///
+    /// # Errors
+    /// As for [`Self::labels`].
+    pub fn labels_of(
+        &mut self,
+        directory: &Directory,
+        chunk: u32,
+        stored: &[u8],
+        rows: &[u32],
+        mut each: impl FnMut(u32, &TenantId, StreamId, Labels),
+    ) -> Result<(), SegmentError> {
+        let mut labels = self.open_labels(directory, chunk, stored)?;
+        for &row in rows {
+            labels.skip_to(row)?;
+            if let Some((row, tenant, id, labels)) = labels.next(directory)? {
+                each(row, tenant, id, labels);
+            }
+        }
+        Ok(())
+    }
+
     /// Like [`Self::labels`], one stream per call of [`ChunkLabels::next`].
     ///
     /// # Errors
@@ -277,6 +299,27 @@ pub struct ChunkLabels {
 }
 
 impl ChunkLabels {
+    /// Passes over the streams before a row.
+    ///
+    /// # Errors
+    /// If the bytes are damaged.
+    pub fn skip_to(&mut self, row: u32) -> Result<(), SegmentError> {
+        while self.streams.start < row.min(self.streams.end) {
+            self.next_bytes()?;
+        }
+        Ok(())
+    }
+
+    /// The bytes of the labels of the next stream.
+    fn next_bytes(&mut self) -> Result<Range<usize>, SegmentError> {
+        let cut = || SegmentError::new(Part::StreamTable, "it is cut short");
+        let len = varint::read(&self.raw, &mut self.position).map_err(|_| cut())?;
+        let end = usize::try_from(len).ok().and_then(|len| self.position.checked_add(len));
+        let end = end.filter(|end| *end <= self.raw.len()).ok_or_else(cut)?;
+        self.streams.start += 1;
+        Ok(std::mem::replace(&mut self.position, end)..end)
+    }
+
     /// Number, tenant, id and labels of the next stream. `directory` is the directory of the
     /// segment.
     ///
@@ -287,18 +330,16 @@ impl ChunkLabels {
         directory: &Directory,
     ) -> Result<Option<(u32, &TenantId, StreamId, Labels)>, SegmentError> {
         let fail = |what| SegmentError::new(Part::StreamTable, what);
-        let ChunkLabels { raw, position, streams, tenant } = self;
-        let Some(stream) = streams.next() else {
-            let is_at_end = *position == raw.len();
+        if self.streams.is_empty() {
+            let is_at_end = self.position == self.raw.len();
             return if is_at_end { Ok(None) } else { Err(fail("it is followed by stray bytes")) };
-        };
-        let len = varint::read(raw, position).map_err(|_| fail("it is cut short"))?;
-        let len = usize::try_from(len).map_err(|_| fail("it is cut short"))?;
-        let bytes = raw[*position..].get(..len).ok_or(fail("it is cut short"))?;
-        *position += len;
-        let labels = Labels::from_bytes(bytes).map_err(|_| fail("labels are malformed"))?;
+        }
+        let stream = self.streams.start;
+        let bytes = self.next_bytes()?;
+        let labels =
+            Labels::from_bytes(&self.raw[bytes]).map_err(|_| fail("labels are malformed"))?;
         let name = directory.tenant_of(stream);
-        let same = tenant.take().filter(|tenant| tenant.as_str() == name);
+        let same = self.tenant.take().filter(|tenant| tenant.as_str() == name);
         let tenant = match same {
             Some(tenant) => tenant,
             None => TenantId::new(name).map_err(|_| fail("a tenant is invalid"))?,

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use logsvc_proto::StreamId;
+use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::{Runtime, SideQueue};
 
 use super::ScanEnv;
@@ -87,13 +87,12 @@ impl Question<'_> {
         let (directory, selector) = (Arc::clone(self.directory), Arc::clone(self.selector));
         let plan = self.plan.cloned();
         let mut decoder = env.decoders.take();
-        let is_small = info.streams.len() <= ROWS_MAX_ON_CORE;
+        let is_small = rows.len() <= ROWS_MAX_ON_CORE;
         let queue = aside.or((!is_small).then_some(SideQueue::Queries));
         let find = move || {
             let mut found = Vec::new();
-            let mut wanted = rows.into_iter().peekable();
-            let read = decoder.labels(&directory, chunk, &stored, |row, tenant, id, labels| {
-                if wanted.next_if_eq(&row).is_none() || !selector.accepts(tenant, &labels) {
+            let each = |_: u32, tenant: &TenantId, id: StreamId, labels: Labels| {
+                if !selector.accepts(tenant, &labels) {
                     return;
                 }
                 let labels = Arc::new(labels);
@@ -102,7 +101,8 @@ impl Question<'_> {
                 if plan.as_ref().is_none_or(|plan| plan.reads_stream(&labels)) {
                     found.push(FoundStream { id, labels, deletions });
                 }
-            });
+            };
+            let read = decoder.labels_of(&directory, chunk, &stored, &rows, each);
             (read.map(|()| found), decoder)
         };
         let (found, decoder) = env.compute(queue, find).await;
