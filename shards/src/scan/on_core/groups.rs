@@ -143,7 +143,7 @@ impl<R: Runtime> Scan<'_, R> {
         let mut values = root.values(tenant.as_str(), name);
         let mut stats = ScanStats::default();
         while let Some(ranges) = values.next_reads() {
-            let pieces = read_all(env, segment, &ranges.to_vec(), &mut stats).await;
+            let pieces = read_all(env, segment, ranges, &mut stats).await;
             let mut decoder = env.decoders.take();
             let mut found: Vec<(Box<str>, RowSet)> = Vec::new();
             let supplied = pieces.and_then(|pieces| {

@@ -220,7 +220,7 @@ impl List {
             Listing::Series => return Ok(false),
         };
         while let Some(ranges) = listed.next_reads() {
-            let pieces = read_all(env, segment, &ranges.to_vec(), stats).await;
+            let pieces = read_all(env, segment, ranges, stats).await;
             let mut decoder = env.decoders.take();
             let mut bytes = 0;
             let supplied = pieces.and_then(|pieces| {

@@ -68,7 +68,7 @@ async fn find_names<R: Runtime>(
     let mut names = BTreeSet::new();
     let mut listing = index.names(tenant.as_str());
     while let Some(ranges) = listing.next_reads() {
-        let pieces = read_all(env, segment, &ranges.to_vec(), stats).await?;
+        let pieces = read_all(env, segment, ranges, stats).await?;
         let mut decoder = env.decoders.take();
         let listed = listing.supply(&mut decoder, &pieces, |name, _| {
             names.insert(name.into());
@@ -116,7 +116,7 @@ async fn select<R: Runtime>(
 ) -> Result<RowSet, ReadError> {
     let mut select = index.select(tenant.as_str(), matchers);
     while let Some(ranges) = select.next_reads() {
-        let pieces = read_all(env, segment, &ranges.to_vec(), stats).await?;
+        let pieces = read_all(env, segment, ranges, stats).await?;
         let mut decoder = env.decoders.take();
         let supplied = select.supply(&mut decoder, &pieces);
         env.decoders.give_back(decoder);
