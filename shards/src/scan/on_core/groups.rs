@@ -1,11 +1,13 @@
 //! Answers all streams of a segment that are alike to a query from their totals together.
 //!
 //! A query that counts the entries of many streams by one label, or by none, has to know which rows
-//! of the segment have which value. The label index tells, in ranges of rows. So it looks at no
-//! stream, learns none, and its cost follows from the ranges.
+//! of the segment have which value. The label index tells, in ranges of rows. So it learns no
+//! stream, and its cost follows from the ranges. Only a question for statistics looks at the ids of
+//! streams, to count them.
 //!
 //! Guarantees: a row is answered once, here or later. Rows that may repeat entries of another
-//! segment, rows without the label, and rows whose page of the index is damaged are left.
+//! segment, rows whose page of the index is damaged, and rows without the label, if their metadata
+//! may have it, are left.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Finds the rows of a segment that a selector may select, through the segment's label index.
+//! Finds the rows of a segment that a selector may select, and the names of their labels, through the
+//! segment's label index.
 //!
 //! Guarantees: no row of a selected stream is left out. Only the pages are read that the matchers
 //! lead to, at most 256 KiB of them at a time, and then the core's other tasks get their turn. A
