@@ -1,22 +1,29 @@
-//! Measures sealing: writing a segment of head blocks.
+//! Measures sealing, which is writing a segment of head blocks, and reading its lines again.
 //!
 //! `cargo bench -p logsvc-segment --bench segments [-- FILE...]` prints one row for each
 //! style of lines that the load generator makes, one for streams of all styles in turns,
 //! one for lines with ids as metadata, and one for the lines of each file that is named.
 //! Figures are CPU-seconds per GB of lines, the best of some passes over the same streams,
-//! and stored bytes per byte of lines.
+//! and stored bytes per byte of lines. *lines* puts all lines together. *parts* reads blocks in
+//! their parts, *search* does the same and looks for a text that some fragments have, *join*
+//! puts each hundredth line together as well.
 #![allow(
     clippy::disallowed_methods,
     reason = "a benchmark on its own thread: it is never simulated and reads clock and files"
 )]
 
+use std::hint::black_box;
 use std::time::Instant;
 
 use logsvc_proto::labels::parse_labels;
 use logsvc_proto::{StreamId, TenantId};
+use logsvc_logql::engine::{LineTest, Literal};
 use logsvc_segment::batch::{BatchBuilder, sections};
 use logsvc_segment::head::{BlockPool, StreamHead};
-use logsvc_segment::{Entries, SegmentIdentity, SegmentWriter};
+use logsvc_segment::{
+    ColumnKind, Decoder, Directory, Entries, FOOTER_LEN, Footer, LineParts, LinePlaces, LineSearch,
+    SegmentIdentity, SegmentWriter,
+};
 use logsvc_testkit::{Rng, Scene, line};
 
 /// Bytes of a stream in a segment if a thousand streams fill the heads of two cores.
@@ -25,7 +32,10 @@ const STREAMS: usize = 128;
 const PASSES: usize = 7;
 
 fn main() {
-    println!("{:<24} {:>12} {:>8}", "", "CPU-s per GB", "bytes");
+    let columns = ["write", "lines", "parts", "search", "join", "bytes"];
+    print!("{:<24}", "CPU-s per GB");
+    columns.iter().for_each(|column| print!(" {column:>8}"));
+    println!();
     let names = ["json", "logfmt", "access", "plain"];
     let styles: Vec<_> =
         (0..names.len()).map(|app| heads_of((0..).map(styled(app)), false)).collect();
@@ -91,21 +101,106 @@ fn line_bytes(head: &StreamHead) -> u64 {
 
 fn measure<'a>(name: &str, heads: impl Iterator<Item = &'a StreamHead> + Clone) {
     let raw_bytes: u64 = heads.clone().map(line_bytes).sum();
-    let mut best = f64::INFINITY;
-    let mut stored_bytes = 0;
-    for _ in 0..PASSES {
-        let start = Instant::now();
-        stored_bytes = write(heads.clone());
-        best = best.min(start.elapsed().as_secs_f64());
-    }
-    let per_gb = best * 1e9 / raw_bytes as f64;
-    println!("{name:<24} {per_gb:>12.3} {:>8.4}", stored_bytes as f64 / raw_bytes as f64);
+    let per_gb = |pass: &mut dyn FnMut()| {
+        let seconds = (0..PASSES).map(|_| {
+            let start = Instant::now();
+            pass();
+            start.elapsed().as_secs_f64()
+        });
+        seconds.fold(f64::INFINITY, f64::min) * 1e9 / raw_bytes as f64
+    };
+    let mut file = Vec::new();
+    let writing = per_gb(&mut || file = write(heads.clone()));
+    let blocks = Blocks::open(&file);
+    let mut decoder = Decoder::new();
+    let lines = per_gb(&mut || blocks.lines(&mut decoder));
+    let parts = per_gb(&mut || blocks.parts(&mut decoder, |_, _| {}));
+    let test = LineTest {
+        any_of: vec![Literal { bytes: b"POST".to_vec(), ignore_case: false }],
+        negated: false,
+        decides: true,
+    };
+    let (search, _) = LineSearch::new(std::slice::from_ref(&test)).expect("not a number");
+    let searching = per_gb(&mut || {
+        blocks.parts(&mut decoder, |parts, _| {
+            let mut places = LinePlaces::default();
+            black_box(search.test(&parts, &mut places).expect("good parts"));
+        });
+    });
+    let joining = per_gb(&mut || {
+        blocks.parts(&mut decoder, |parts, times| {
+            let mut places = LinePlaces::default();
+            let lines = 0..parts.line_count();
+            let wants = |line: usize| line.is_multiple_of(100);
+            let each = |_: usize, line: &[u8]| {
+                black_box(line);
+            };
+            parts.join(&mut places, times, lines, wants, each).expect("good parts");
+        });
+    });
+    let bytes = file.len() as f64 / raw_bytes as f64;
+    print!("{name:<24}");
+    let figures = [writing, lines, parts, searching, joining];
+    figures.iter().for_each(|figure| print!(" {figure:>8.3}"));
+    println!(" {bytes:>8.4}");
 }
 
-/// Writes a segment; returns its bytes.
-fn write<'a>(heads: impl Iterator<Item = &'a StreamHead>) -> u64 {
+/// The blocks of a segment.
+struct Blocks<'a> {
+    file: &'a [u8],
+    directory: Directory,
+}
+
+impl<'a> Blocks<'a> {
+    fn open(file: &'a [u8]) -> Blocks<'a> {
+        let end = file.len() - FOOTER_LEN;
+        let footer = Footer::parse(&file[end..], file.len() as u64).expect("a footer");
+        let range = footer.directory_range();
+        let stored = file[range.start as usize..range.end as usize].to_vec();
+        Blocks { file, directory: Directory::open(footer, stored).expect("a directory") }
+    }
+
+    fn stored(&self, block: u32, kind: ColumnKind) -> &'a [u8] {
+        let range = self.directory.block(block).column(kind).range();
+        &self.file[range.start as usize..range.end as usize]
+    }
+
+    /// The timestamps of a block, if reading its lines takes them.
+    fn times(&self, decoder: &mut Decoder, block: u32) -> Vec<i64> {
+        let kind = ColumnKind::Timestamps;
+        let stored = self.stored(block, kind);
+        match self.directory.block(block).column(ColumnKind::Lines).codec.needs_timestamps() {
+            true => decoder.timestamps(&self.directory, block, stored).expect("timestamps"),
+            false => Vec::new(),
+        }
+    }
+
+    fn lines(&self, decoder: &mut Decoder) {
+        for block in 0..self.directory.block_count() {
+            let times = self.times(decoder, block);
+            let stored = self.stored(block, ColumnKind::Lines);
+            black_box(decoder.lines(&self.directory, block, stored, &times).expect("lines"));
+        }
+    }
+
+    /// Calls `each` with the parts of every block that has them, and the timestamps.
+    fn parts(&self, decoder: &mut Decoder, mut each: impl FnMut(LineParts, &[i64])) {
+        for block in 0..self.directory.block_count() {
+            let times = self.times(decoder, block);
+            let stored = self.stored(block, ColumnKind::Lines);
+            let parts = decoder.line_parts(&self.directory, block, stored).expect("parts");
+            if let Some(parts) = parts {
+                each(parts, &times);
+            }
+        }
+    }
+}
+
+/// Writes a segment.
+fn write<'a>(heads: impl Iterator<Item = &'a StreamHead>) -> Vec<u8> {
     let identity = SegmentIdentity { epoch: 1, shards: 1, shard: 0, seq: 0, created_ns: 0 };
     let mut writer = SegmentWriter::new(identity).expect("memory for a compressor");
+    let mut file = Vec::new();
     let tenant = TenantId::new("fake").expect("a tenant");
     for (head, number) in heads.zip(0_u128..) {
         let labels = format!("{{app=\"bench\", pod=\"{number:04}\"}}");
@@ -117,9 +212,10 @@ fn write<'a>(heads: impl Iterator<Item = &'a StreamHead>) -> u64 {
             let mut done = 0;
             while done < entries.len() {
                 done += writer.append(&entries.behind(done)).expect("good entries").entries;
-                writer.take_output();
+                file.extend_from_slice(&writer.take_output());
             }
         }
     }
-    writer.finish().expect("entries").footer.file_len
+    file.extend_from_slice(&writer.finish().expect("entries").bytes);
+    file
 }

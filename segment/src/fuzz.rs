@@ -33,6 +33,7 @@ pub fn lines_as_templates(data: &[u8]) {
         .map(|line| first_ns.saturating_add(step_ns.saturating_mul(line)))
         .collect();
     let mut encoder = templates::Encoder::new();
+    let mut scratch = templates::Scratch::default();
     // Twice, since the encoder keeps its buffers and statistics.
     for _ in 0..2 {
         let mut stored = Vec::new();
@@ -43,9 +44,13 @@ pub fn lines_as_templates(data: &[u8]) {
             false => Timestamps::None,
         };
         let text = encoded.text.to_vec();
-        let as_text = |_: &[u8], _| Ok(text.clone());
-        let len = lines.len();
-        let joined = templates::decode(&stored, len, timestamps, as_text, |malformed| malformed);
+        let as_text = |_: &[u8], _, out: &mut Vec<u8>| {
+            out.extend_from_slice(&text);
+            Ok(())
+        };
+        let (len, malformed) = (lines.len(), |malformed| malformed);
+        let joined =
+            templates::decode(&stored, len, timestamps, &mut scratch, as_text, malformed);
         assert_eq!(joined.as_deref(), Ok(&lines[..]));
     }
 }
@@ -70,12 +75,18 @@ pub fn columns(data: &[u8]) {
     if let Ok(ends) = lengths::decode(rest, runs[..1].iter().copied(), entries as usize) {
         assert!(ends.is_sorted());
     }
-    let as_text = |text: &[u8], _| Ok(text.to_vec());
+    let as_text = |text: &[u8], _, out: &mut Vec<u8>| {
+        out.extend_from_slice(text);
+        Ok(())
+    };
+    let mut scratch = templates::Scratch::default();
     // Timestamps that often lead to years that cannot be written.
     let times: Vec<i64> = (0..i64::from(second)).map(|line| bound << (line % 64)).collect();
     for timestamps in [Timestamps::None, Timestamps::Of(&times)] {
         let len = usize::from(first);
-        let lines = templates::decode(rest, len, timestamps, as_text, |malformed| malformed);
+        let malformed = |malformed| malformed;
+        let lines =
+            templates::decode(rest, len, timestamps, &mut scratch, as_text, malformed);
         if let Ok(lines) = lines {
             assert_eq!(lines.len(), len);
         }

@@ -266,6 +266,7 @@ pub(super) fn compression(error: std::io::Error) -> WriteError {
 /// Decodes the stored bytes that a [`Compressor`] writes.
 pub(crate) struct Decompressor {
     zstd: zstd::bulk::Decompressor<'static>,
+    templates: templates::Scratch,
 }
 
 impl fmt::Debug for Decompressor {
@@ -276,7 +277,7 @@ impl fmt::Debug for Decompressor {
 
 impl Decompressor {
     pub(crate) fn new() -> Decompressor {
-        Decompressor { zstd: zstd::bulk::Decompressor::default() }
+        Decompressor { zstd: zstd::bulk::Decompressor::default(), templates: Default::default() }
     }
 
     /// The raw bytes of a column with these stored bytes. Allocates at most `place.raw_len`
@@ -302,15 +303,20 @@ impl Decompressor {
         match place.codec {
             Codec::Raw if stored.len() == raw_len => Ok(Cow::Borrowed(stored)),
             Codec::Raw => Err("its raw length is wrong"),
-            Codec::Zstd => self.decompress(stored, raw_len).map(Cow::Owned),
+            Codec::Zstd => {
+                let mut raw = Vec::new();
+                decompress(&mut self.zstd, stored, raw_len, &mut raw)?;
+                Ok(Cow::Owned(raw))
+            }
             Codec::Templates | Codec::TimedTemplates => {
                 let timestamps = match place.codec.needs_timestamps() {
                     true => Timestamps::Of(timestamps_ns),
                     false => Timestamps::None,
                 };
-                let decompress = |text: &[u8], len| self.decompress(text, len);
+                let Decompressor { zstd, templates: scratch } = self;
+                let decompress = |text: &[u8], len, out: &mut _| decompress(zstd, text, len, out);
                 let malformed = |_| "its templates do not fit";
-                templates::decode(stored, raw_len, timestamps, decompress, malformed)
+                templates::decode(stored, raw_len, timestamps, scratch, decompress, malformed)
                     .map(Cow::Owned)
             }
         }
@@ -328,15 +334,24 @@ impl Decompressor {
             return Ok(None);
         }
         let (raw_len, has_times) = (place.raw_len as usize, place.codec.needs_timestamps());
-        let decompress = |text: &[u8], len| self.decompress(text, len);
-        LineParts::new(stored, raw_len, has_times, decompress, |_| "its templates do not fit")
+        let Decompressor { zstd, templates: scratch } = self;
+        let decompress = |text: &[u8], len, out: &mut _| decompress(zstd, text, len, out);
+        let malformed = |_| "its templates do not fit";
+        LineParts::new(stored, raw_len, has_times, scratch, decompress, malformed)
     }
+}
 
-    fn decompress(&mut self, frame: &[u8], raw_len: usize) -> Result<Vec<u8>, &'static str> {
-        let mut raw = Vec::with_capacity(raw_len);
-        self.zstd.decompress_to_buffer(frame, &mut raw).map_err(|_| "it does not decompress")?;
-        if raw.len() == raw_len { Ok(raw) } else { Err("its raw length is wrong") }
-    }
+/// Appends `raw_len` bytes to an empty buffer.
+fn decompress(
+    zstd: &mut zstd::bulk::Decompressor<'static>,
+    frame: &[u8],
+    raw_len: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), &'static str> {
+    // The decompressor fills a buffer up to its capacity, and refuses a longer text.
+    out.reserve_exact(raw_len);
+    zstd.decompress_to_buffer(frame, out).map_err(|_| "it does not decompress")?;
+    if out.len() == raw_len { Ok(()) } else { Err("its raw length is wrong") }
 }
 
 #[cfg(test)]

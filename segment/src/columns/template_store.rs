@@ -148,11 +148,15 @@ impl TemplateStore {
             stored[0] ^= 1;
         }
         if is_compared {
-            let as_text = |_: &[u8], _| Ok(text.to_vec());
+            let as_text = |_: &[u8], _, out: &mut Vec<u8>| {
+                out.extend_from_slice(text);
+                Ok(())
+            };
             let timestamps =
                 if has_times { Timestamps::Of(timestamps_ns) } else { Timestamps::None };
-            let joined =
-                templates::decode(stored, lines.len(), timestamps, as_text, |malformed| malformed);
+            let (len, malformed) = (lines.len(), |malformed| malformed);
+            let scratch = &mut templates::Scratch::default();
+            let joined = templates::decode(stored, len, timestamps, scratch, as_text, malformed);
             if joined.as_deref() != Ok(lines) {
                 self.refused += 1;
                 return Ok(None);

@@ -3,18 +3,11 @@
 //! Guarantees: arbitrary bytes give an error or lines of the expected length. Memory is
 //! proportional to that length, which the directory bounds.
 
-use logsvc_proto::varint;
-
 use super::super::hex;
-use super::super::packed::{self, Malformed};
-use super::times::{Basis, ColumnClock, MOST_BYTES, Origin};
-use super::{END, Form, MAX_COLUMNS, MAX_LINES};
-
-struct Column {
-    form: Form,
-    values: std::vec::IntoIter<u64>,
-    clock: Option<ColumnClock>,
-}
+use super::super::packed::Malformed;
+use super::head::{Head, Reader, fragment_of, next_of};
+use super::times::{ColumnClock, MOST_BYTES, Origin};
+use super::{END, Form, MAX_COLUMNS};
 
 /// The timestamps for the times of a block.
 #[derive(Clone, Copy, Debug)]
@@ -25,177 +18,44 @@ pub(crate) enum Timestamps<'a> {
     Of(&'a [i64]),
 }
 
-#[derive(Clone, Copy)]
-struct Fragment {
-    start: u32,
-    len: u32,
-    next: u8,
-}
-
-struct Slot {
-    ids: std::vec::IntoIter<u64>,
-    fragments: Vec<Fragment>,
-    /// Number of fragments that were used.
-    used: usize,
-}
-
-pub(super) struct Reader<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) at: usize,
+/// Buffers that are used again for the next block.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    pub(super) head: Head,
+    /// The numbers of all columns, one after another.
+    values: Vec<u64>,
+    text: Vec<u8>,
 }
 
 /// Decodes a block whose lines have `raw_len` bytes. `decompress` gets the compressed text and
-/// the length of the text.
+/// the length of the text, which it appends to a buffer.
 pub(crate) fn decode<E>(
     stored: &[u8],
     raw_len: usize,
     timestamps: Timestamps<'_>,
-    decompress: impl FnOnce(&[u8], usize) -> Result<Vec<u8>, E>,
+    scratch: &mut Scratch,
+    decompress: impl FnOnce(&[u8], usize, &mut Vec<u8>) -> Result<(), E>,
     malformed: impl Fn(Malformed) -> E,
 ) -> Result<Vec<u8>, E> {
     let mut reader = Reader { bytes: stored, at: 0 };
-    let (text_len, lines, mut columns, mut slots) =
-        read_head(&mut reader, raw_len, timestamps).map_err(&malformed)?;
-    let text = decompress(&stored[reader.at..], text_len)?;
-    if text.len() != text_len {
+    let has_times = matches!(timestamps, Timestamps::Of(_));
+    let Scratch { head, values, text } = scratch;
+    head.read(&mut reader, raw_len, has_times).map_err(&malformed)?;
+    if matches!(timestamps, Timestamps::Of(times) if times.len() != head.lines) {
         return Err(malformed(Malformed));
     }
-    let mut parts = Parts { text: &text, columns: &mut columns, slots: &mut slots };
-    fill(&mut parts, lines, timestamps, raw_len).map_err(malformed)
-}
-
-type Head = (usize, usize, Vec<Column>, Vec<Slot>);
-
-fn read_head(
-    reader: &mut Reader<'_>,
-    raw_len: usize,
-    timestamps: Timestamps<'_>,
-) -> Result<Head, Malformed> {
-    // Every byte of the text is in a line.
-    let text_len = reader.count(raw_len)?;
-    let lines = reader.count(MAX_LINES)?;
-    if let Timestamps::Of(timestamps_ns) = timestamps
-        && timestamps_ns.len() != lines
-    {
-        return Err(Malformed);
+    values.clear();
+    for column in &head.columns {
+        column.append_numbers(&stored[head.numbers.clone()], values).map_err(&malformed)?;
     }
-    let count = usize::from(*reader.bytes.get(reader.at).ok_or(Malformed)?);
-    reader.at += 1;
-    if count > MAX_COLUMNS {
-        return Err(Malformed);
+    text.clear();
+    decompress(&stored[reader.at..], head.text_len, text)?;
+    if text.len() != head.text_len {
+        return Err(malformed(Malformed));
     }
-    let mut columns = Vec::with_capacity(count);
-    // Every number has at least one byte in a line, and there is at most one cut per byte.
-    let mut room = raw_len;
-    for _ in 0..count {
-        let ColumnHead { form, count: len, origin } =
-            reader.column_head(room, matches!(timestamps, Timestamps::Of(_)))?;
-        room -= len;
-        let mut values = match form {
-            Form::Nothing => vec![0; len],
-            _ => reader.numbers(len, form.largest())?,
-        };
-        if let Some(origin) = origin {
-            origin.resolve(&mut values);
-        }
-        let clock = origin.map(Origin::clock);
-        columns.push(Column { form, values: values.into_iter(), clock });
-    }
-    let mut slots = Vec::with_capacity(count + 1);
-    let mut text_at = 0;
-    let uses = std::iter::once(lines).chain(columns.iter().map(|column| column.values.len()));
-    for uses in uses {
-        let ids = reader.numbers(uses, uses as u64)?;
-        let new = ids.iter().filter(|&&id| id == 0).count();
-        let lens = reader.numbers(new, raw_len as u64)?;
-        let nexts = reader.numbers(new, u64::from(END))?;
-        let mut fragments = Vec::with_capacity(new);
-        for (len, next) in lens.into_iter().zip(nexts) {
-            let next = next as u8;
-            if next != END && usize::from(next) >= count {
-                return Err(Malformed);
-            }
-            fragments.push(Fragment { start: text_at as u32, len: len as u32, next });
-            text_at += len as usize;
-            if text_at > text_len {
-                return Err(Malformed);
-            }
-        }
-        slots.push(Slot { ids: ids.into_iter(), fragments, used: 0 });
-    }
-    if text_at == text_len { Ok((text_len, lines, columns, slots)) } else { Err(Malformed) }
-}
-
-/// The head of a column.
-pub(super) struct ColumnHead {
-    pub(super) form: Form,
-    pub(super) count: usize,
-    /// The origin of a column of times.
-    pub(super) origin: Option<Origin>,
-}
-
-impl<'a> Reader<'a> {
-    /// Reads the head of a column of at most `most` numbers.
-    pub(super) fn column_head(
-        &mut self,
-        most: usize,
-        may_have_times: bool,
-    ) -> Result<ColumnHead, Malformed> {
-        let form = self.bytes.get(self.at..self.at + 2).ok_or(Malformed)?;
-        let form = Form::from_bytes([form[0], form[1]]).ok_or(Malformed)?;
-        self.at += 2;
-        let count = self.count(most)?;
-        let origin = match form {
-            Form::Time(..) if !may_have_times => return Err(Malformed),
-            Form::Time(layout, basis) => {
-                let least = self.signed()?;
-                let first = if basis == Basis::Row { self.signed()? } else { 0 };
-                Some(Origin { layout, basis, least, first })
-            }
-            _ => None,
-        };
-        Ok(ColumnHead { form, count, origin })
-    }
-
-    fn signed(&mut self) -> Result<i64, Malformed> {
-        let value = varint::read(self.bytes, &mut self.at).map_err(|_| Malformed)?;
-        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
-    }
-
-    pub(super) fn count(&mut self, most: usize) -> Result<usize, Malformed> {
-        let value = varint::read(self.bytes, &mut self.at).map_err(|_| Malformed)?;
-        usize::try_from(value).ok().filter(|&value| value <= most).ok_or(Malformed)
-    }
-
-    /// Reads a section of `count` numbers up to `last`.
-    pub(super) fn numbers(&mut self, count: usize, last: u64) -> Result<Vec<u64>, Malformed> {
-        let mut values = Vec::with_capacity(count);
-        self.append_numbers(count, last, &mut values)?;
-        Ok(values)
-    }
-
-    /// Reads the bytes of a section.
-    pub(super) fn section(&mut self) -> Result<&'a [u8], Malformed> {
-        let len = self.count(self.bytes.len())?;
-        let section = self.bytes.get(self.at..).and_then(|rest| rest.get(..len));
-        self.at += len;
-        section.ok_or(Malformed)
-    }
-
-    /// Like [`Self::numbers`]; appends the numbers to `values`.
-    pub(super) fn append_numbers(
-        &mut self,
-        count: usize,
-        last: u64,
-        values: &mut Vec<u64>,
-    ) -> Result<(), Malformed> {
-        let mut largest = 0;
-        packed::decode(self.section()?, count, |numbers| {
-            largest = numbers.iter().fold(largest, |largest, &number| number.max(largest));
-            values.extend_from_slice(numbers);
-        })?;
-        if largest <= last { Ok(()) } else { Err(Malformed) }
-    }
+    // Fragments are copied in pieces that reach past their ends.
+    text.resize(head.text_len + PIECE, 0);
+    fill(head, values, text, timestamps, raw_len).map_err(malformed)
 }
 
 /// Bytes of a fragment that are copied at once.
@@ -203,72 +63,72 @@ const PIECE: usize = 32;
 /// Room for the digits of the largest number, or for the longest time.
 pub(super) const NUMBER_ROOM: usize = MOST_BYTES;
 
-/// The fragments and numbers of a block.
-struct Parts<'a> {
-    text: &'a [u8],
-    columns: &'a mut [Column],
-    slots: &'a mut [Slot],
-}
-
+/// Puts the lines together. `text` ends with [`PIECE`] further bytes.
 fn fill(
-    parts: &mut Parts<'_>,
-    lines: usize,
+    head: &Head,
+    values: &[u64],
+    text: &[u8],
     timestamps: Timestamps<'_>,
     raw_len: usize,
 ) -> Result<Vec<u8>, Malformed> {
-    let Parts { text, columns, slots } = parts;
+    // The next use of each slot. The numbers of the column before a slot stand like its uses, but
+    // there are none before slot 0, which lines use.
+    let mut places = [0u32; MAX_COLUMNS + 2];
+    places[1..=head.use_ends.len()].copy_from_slice(&head.use_ends);
+    let mut forms = [Form::Nothing; MAX_COLUMNS + 2];
+    let mut clocks: Vec<Option<ColumnClock>> = Vec::with_capacity(head.columns.len());
+    for (form, column) in forms.iter_mut().zip(&head.columns) {
+        *form = column.form;
+        clocks.push(column.origin.map(Origin::clock));
+    }
     // Room for bytes that are written past the end before that is noticed.
     let mut out = vec![0; raw_len + PIECE + NUMBER_ROOM];
     let mut at = 0;
-    for line in 0..lines {
-        let timestamp_ns = match timestamps {
-            Timestamps::Of(timestamps_ns) => timestamps_ns[line],
-            Timestamps::None => 0,
-        };
-        let mut slot = 0;
+    for line in 0..head.lines {
+        let mut slot = 0u8;
         loop {
-            let of_slot = &mut slots[slot];
-            let known = match of_slot.ids.next().ok_or(Malformed)? {
-                0 => {
-                    of_slot.used += 1;
-                    of_slot.used - 1
-                }
-                id => (id - 1) as usize,
-            };
-            // Only a fragment that was used can be used again.
-            let fragment = *of_slot.fragments[..of_slot.used].get(known).ok_or(Malformed)?;
-            let (start, len) = (fragment.start as usize, fragment.len as usize);
-            match text.get(start..start + PIECE) {
-                Some(piece) if len <= PIECE => out[at..at + PIECE].copy_from_slice(piece),
-                _ => {
-                    let room = out.get_mut(at..at + len).ok_or(Malformed)?;
-                    room.copy_from_slice(&text[start..start + len]);
-                }
+            let place = &mut places[usize::from(slot)];
+            let used = *head.uses.get(*place as usize).ok_or(Malformed)?;
+            *place += 1;
+            let fragment = fragment_of(used);
+            let start = head.fragment_bounds[fragment] as usize;
+            let end = head.fragment_bounds[fragment + 1] as usize;
+            let len = end - start;
+            if len <= PIECE {
+                out[at..at + PIECE].copy_from_slice(&text[start..start + PIECE]);
+            } else {
+                let room = out.get_mut(at..at + len).ok_or(Malformed)?;
+                room.copy_from_slice(&text[start..end]);
             }
             at += len;
             if at > raw_len {
                 return Err(Malformed);
             }
-            if fragment.next == END {
+            let next = next_of(used);
+            if next == END {
                 break;
             }
-            slot = usize::from(fragment.next) + 1;
-            let column = &mut columns[slot - 1];
-            let value = column.values.next().ok_or(Malformed)?;
+            slot = next + 1;
+            let index = places[usize::from(slot)] as usize - head.lines;
+            let value = *values.get(index).ok_or(Malformed)?;
             let room = &mut out[at..at + NUMBER_ROOM];
-            at += match &mut column.clock {
-                None => write_number(room, value, column.form),
-                Some(clock) => clock.write(room, value, timestamp_ns).ok_or(Malformed)?,
+            at += match forms[usize::from(next)] {
+                Form::Time(..) => {
+                    let Timestamps::Of(times) = timestamps else { return Err(Malformed) };
+                    let clock = clocks[usize::from(next)].as_mut().ok_or(Malformed)?;
+                    clock.write(room, value, times[line]).ok_or(Malformed)?
+                }
+                form => write_number(room, value, form),
             };
             if at > raw_len {
                 return Err(Malformed);
             }
         }
     }
-    let used = slots.iter().all(|slot| slot.ids.len() == 0)
-        && columns.iter().all(|column| column.values.len() == 0);
+    // No slot has used those of the next one, and none is left.
+    let all_used = places.iter().zip(&head.use_ends).all(|(place, end)| place == end);
     out.truncate(raw_len);
-    if used && at == raw_len { Ok(out) } else { Err(Malformed) }
+    if all_used && at == raw_len { Ok(out) } else { Err(Malformed) }
 }
 
 /// Writes a number that is no time to the start of `out`, which has room for [`NUMBER_ROOM`]

@@ -22,8 +22,10 @@ mod classes;
 mod decode;
 mod encode;
 mod fragments;
+mod head;
 mod numbers;
 mod parts;
+mod places;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -34,9 +36,10 @@ mod times;
 mod tokens;
 mod traces;
 
-pub(crate) use decode::{Timestamps, decode};
+pub(crate) use decode::{Scratch, Timestamps, decode};
 pub(crate) use encode::{Encoded, Encoder};
 pub use parts::LineParts;
+pub use places::LinePlaces;
 pub use search::{LineOutcomes, LineSearch};
 
 /// Most bytes of lines of a block. The numbers of a damaged block, of eight bytes each, take at

@@ -12,8 +12,9 @@
 use logsvc_logql::engine::{LineTest, Literal};
 use memchr::memmem::Finder;
 
+use super::super::packed::Malformed;
 use super::traces::{Tracer, is_digit};
-use super::{Form, LineParts};
+use super::{Form, LineParts, LinePlaces};
 
 /// A conjunction of tests.
 #[derive(Debug)]
@@ -77,8 +78,15 @@ impl LineSearch {
         (!search.tests.is_empty()).then_some((search, has_all))
     }
 
-    /// Tests all lines of a block.
-    pub fn test(&self, parts: &LineParts) -> LineOutcomes {
+    /// Tests all lines of a block. `places` are those of these parts.
+    ///
+    /// # Errors
+    /// If the uses of the block are malformed.
+    pub fn test(
+        &self,
+        parts: &LineParts,
+        places: &mut LinePlaces,
+    ) -> Result<LineOutcomes, Malformed> {
         let flags = self.flags(parts);
         let found_in_all = flags.iter().fold(0, |all, flags| all | flags);
         let words = parts.line_count().div_ceil(64);
@@ -86,23 +94,29 @@ impl LineSearch {
         let (all_hits, all_traces) = (found_in_all & 0xffff, found_in_all >> 16);
         if self.positive & !(all_hits | all_traces) != 0 {
             // No line passes one of the tests.
-            return outcomes;
+            return Ok(outcomes);
+        }
+        // What the fragments of each line have.
+        let mut found = vec![0; parts.line_count()];
+        for slot in 0..parts.slot_count() {
+            if flags[parts.fragments_of(slot)].iter().any(|&flags| flags != 0) {
+                let place = places.of(parts, slot)?;
+                let note = |used, line: usize| found[line] |= flags[usize::from(used)];
+                place.each(parts.uses_of(slot), note);
+            }
         }
         let tested = self.positive | self.negative;
-        let mut step = 0;
-        for (line, &line_end) in parts.line_steps.iter().enumerate() {
-            let steps = &parts.steps[step..line_end as usize];
-            step = line_end as usize;
-            let found =
-                steps.iter().fold(0, |found, &fragment| found | flags[usize::from(fragment)]);
-            let (hits, traces) = (found & 0xffff, found >> 16);
-            let fails = self.positive & !(hits | traces) != 0 || self.negative & hits != 0;
-            let in_doubt = tested & traces & !hits != 0;
-            let bit = 1 << (line % 64);
-            outcomes.passing[line / 64] |= if fails || in_doubt { 0 } else { bit };
-            outcomes.doubtful[line / 64] |= if in_doubt && !fails { bit } else { 0 };
+        let words = outcomes.passing.iter_mut().zip(&mut outcomes.doubtful);
+        for ((passing, doubtful), found) in words.zip(found.chunks(64)) {
+            for (line, found) in found.iter().enumerate() {
+                let (hits, traces) = (found & 0xffff, found >> 16);
+                let fails = self.positive & !(hits | traces) != 0 || self.negative & hits != 0;
+                let in_doubt = tested & traces & !hits != 0;
+                *passing |= u64::from(!(fails || in_doubt)) << line;
+                *doubtful |= u64::from(in_doubt && !fails) << line;
+            }
         }
-        outcomes
+        Ok(outcomes)
     }
 
     /// For each fragment the bits of the tests with a text in it, and, 16 bits above, of the tests

@@ -8,12 +8,12 @@ use logsvc_testkit::Rng;
 
 /// The forms of all columns.
 fn column_forms(stored: &Stored) -> Vec<Form> {
-    let mut reader = decode::Reader { bytes: &stored.bytes, at: 0 };
+    let mut reader = head::Reader { bytes: &stored.bytes, at: 0 };
     reader.count(usize::MAX).unwrap();
     reader.count(usize::MAX).unwrap();
     let count = reader.count(MAX_COLUMNS).unwrap();
     let forms = (0..count).map(|_| {
-        let head = reader.column_head(usize::MAX, true).unwrap();
+        let head = reader.column(usize::MAX, true).unwrap();
         if head.form != Form::Nothing {
             reader.at += reader.count(usize::MAX).unwrap();
         }

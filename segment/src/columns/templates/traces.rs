@@ -126,14 +126,11 @@ impl<'a> Tracer<'a> {
     /// Calls `each` with every part of the text that a fragment may have.
     fn shares(&self, mut each: impl FnMut(usize, Share)) {
         let parts = self.parts;
-        for slot in 0..parts.slot_starts.len() {
-            let first = parts.slot_starts[slot] as usize;
-            let next_slot = parts.slot_starts.get(slot + 1);
-            let end = next_slot.map_or(parts.nexts.len(), |&start| start as usize);
+        for slot in 0..parts.slot_count() {
             let column = slot.checked_sub(1);
             let form_before = column.and_then(|column| parts.form(column as u8));
             let out_of = form_before.map(|form| &self.out_of[kind_of(form)]);
-            for fragment in first..end {
+            for fragment in parts.fragments_of(slot) {
                 let own = parts.fragment(fragment);
                 let next = parts.nexts[fragment];
                 let form_behind = if next == END { None } else { parts.form(next) };
@@ -230,7 +227,7 @@ struct Sides {
 impl Sides {
     fn new(parts: &LineParts, needle_len: usize) -> Sides {
         // Each slot but the first follows a column.
-        let columns = parts.slot_starts.len().saturating_sub(1);
+        let columns = parts.slot_count() - 1;
         let width = needle_len + 1;
         let none = vec![false; columns * width];
         Sides { width, before: none.clone(), behind: none, is_noted: false }

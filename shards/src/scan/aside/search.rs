@@ -22,7 +22,7 @@ use logsvc_logql::engine::{
 use super::columns::{OpenBlock, RunColumns, Unready};
 use super::leaf::Leaf;
 use crate::types::ScanStats;
-use logsvc_segment::{Decoder, LineParts, LineSearch, Malformed, RunInfo};
+use logsvc_segment::{Decoder, LineParts, LinePlaces, LineSearch, Malformed, RunInfo};
 
 /// Lines of a block of which more than one in so many has to be put together are read as
 /// a whole, which puts each together once for all queries.
@@ -100,7 +100,10 @@ impl OpenBlock {
         let joined_max = parts.line_count() / JOINED_ONE_IN;
         let outcomes = match self.outcomes.take() {
             Some(outcomes) => outcomes,
-            None => searcher.search.test(&parts),
+            None => {
+                let outcomes = searcher.search.test(&parts, &mut self.places);
+                outcomes.map_err(|_| self.damaged_lines())?
+            }
         };
         // Before they are taken apart: they may be needed again.
         let is_joined = searcher.decides && (1..=joined_max).contains(&ones(&outcomes.doubtful));
@@ -128,7 +131,8 @@ impl OpenBlock {
                 };
                 let times = timestamps.as_ref().map_or(&[][..], |column| column);
                 let wants = |line| bit(&doubtful, line);
-                let joined = parts.join(times, 0..parts.line_count(), wants, keep);
+                let all = 0..parts.line_count();
+                let joined = parts.join(&mut self.places, times, all, wants, keep);
                 joined.map_err(|_| self.damaged_lines())?;
             }
         }
@@ -195,7 +199,7 @@ impl Leaf {
         }
         let open = rows_within(times, open_ns);
         let lines = entries.start + open.start..entries.start + open.end;
-        let picked = Picked::new(&columns, &parts, lines, may_pass);
+        let picked = Picked::new(&columns, &parts, &mut opened.places, lines, may_pass);
         let picked = picked.map_err(|_| opened.damaged_lines())?;
         let block = picked.block(&columns, number);
         let (few_entries, few_bytes) = (block.len(), block.lines.len() as u64);
@@ -229,12 +233,13 @@ impl Picked {
     fn new(
         columns: &RunColumns,
         parts: &LineParts,
+        places: &mut LinePlaces,
         lines: Range<usize>,
         may_pass: impl Fn(usize) -> bool,
     ) -> Result<Picked, Malformed> {
         let picked: Vec<usize> = lines.clone().filter(|&line| may_pass(line)).collect();
         let (mut ends, mut bytes) = (Vec::with_capacity(picked.len()), Vec::new());
-        parts.join(&columns.timestamps, lines, may_pass, |_, line| {
+        parts.join(places, &columns.timestamps, lines, may_pass, |_, line| {
             bytes.extend_from_slice(line);
             ends.push(bytes.len() as u32);
         })?;

@@ -2,14 +2,16 @@
 
 use logsvc_logql::engine::{LineTest, Literal};
 
-use super::super::tests::{KINDS, Stored, encode, line};
+use super::super::Scratch;
+use super::super::tests::{KINDS, Stored, as_text, encode, line};
 use super::*;
 use crate::columns::packed::Malformed;
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 fn take_apart(stored: &Stored, raw_len: usize) -> Result<Option<LineParts>, Malformed> {
-    let as_text = |text: &[u8], _| Ok(text.to_vec());
-    LineParts::new(&stored.bytes, raw_len, stored.has_times, as_text, |malformed| malformed)
+    let mut scratch = Scratch::default();
+    let Stored { bytes, has_times, .. } = stored;
+    LineParts::new(bytes, raw_len, *has_times, &mut scratch, as_text, |malformed| malformed)
 }
 
 fn lines_of(rng: &mut Rng, seed: u64) -> Vec<Vec<u8>> {
@@ -63,6 +65,7 @@ fn lines_are_judged_as_if_they_were_looked_at() {
             panic!("it is what was written")
         };
         assert_eq!(parts.line_count(), lines.len());
+        let mut places = LinePlaces::default();
         for _ in 0..20 {
             let tests: Vec<LineTest> = (0..rng.between(1, 4))
                 .filter_map(|_| {
@@ -74,7 +77,7 @@ fn lines_are_judged_as_if_they_were_looked_at() {
                 .collect();
             let Some((search, has_all)) = LineSearch::new(&tests) else { continue };
             searches += 1;
-            let outcomes = search.test(&parts);
+            let outcomes = search.test(&parts, &mut places).expect("it is what was written");
             let all_decide = tests.iter().all(|test| test.decides);
             for (number, line) in lines.iter().enumerate() {
                 let (yes, maybe) =
@@ -116,7 +119,7 @@ fn ends_of_a_text_without_its_beginning_leave_no_doubt() {
         let text = Literal { bytes: text.into(), ignore_case: false };
         let test = LineTest { any_of: vec![text], negated: false, decides: true };
         let (search, _) = LineSearch::new(std::slice::from_ref(&test)).expect("not a number");
-        let outcomes = search.test(&parts);
+        let outcomes = search.test(&parts, &mut LinePlaces::default()).expect("good parts");
         assert_eq!(outcomes.doubtful.iter().any(|word| *word != 0), is_doubtful, "{test:?}");
         for (number, line) in lines.iter().enumerate() {
             let may = bit(&outcomes.passing, number) || bit(&outcomes.doubtful, number);
@@ -157,7 +160,7 @@ fn texts_that_no_time_has_leave_no_doubt_beside_times() {
         let literal = Literal { bytes: text.into(), ignore_case: false };
         let test = LineTest { any_of: vec![literal], negated: false, decides: true };
         let (search, _) = LineSearch::new(std::slice::from_ref(&test)).expect("not a number");
-        let outcomes = search.test(&parts);
+        let outcomes = search.test(&parts, &mut LinePlaces::default()).expect("good parts");
         assert_eq!(outcomes.doubtful.iter().any(|word| *word != 0), is_doubtful, "{text}");
         for (number, line) in lines.iter().enumerate() {
             let may = bit(&outcomes.passing, number) || bit(&outcomes.doubtful, number);
@@ -182,11 +185,13 @@ fn the_lines_that_are_asked_for_are_joined() {
         let start = rng.below(end as u64 + 1) as usize;
         let mut found = Vec::new();
         let times = &stored.timestamps_ns;
-        let joined =
-            parts.join(times, start..end, |n| wanted[n], |n, line| found.push((n, line.to_vec())));
+        let mut places = LinePlaces::default();
+        let each = |n, line: &[u8]| found.push((n, line.to_vec()));
+        let joined = parts.join(&mut places, times, start..end, |n| wanted[n], each);
         assert_eq!(joined, Ok(()));
         let beyond = start..lines.len() + 1;
-        assert_eq!(parts.join(times, beyond, |_| true, |_, _| ()), Err(Malformed));
+        let joined = parts.join(&mut places, times, beyond, |_| true, |_, _| ());
+        assert_eq!(joined, Err(Malformed));
         let some = lines.into_iter().enumerate().take(end).skip(start);
         let expected: Vec<_> = some.filter(|(n, _)| wanted[*n]).collect();
         assert_eq!(found, expected);
@@ -209,13 +214,15 @@ fn arbitrary_bytes_are_bounded() {
         let times = &stored.timestamps_ns;
         for start in [0, count / 3, count.saturating_sub(2)] {
             let mut bytes = 0;
-            let _ = parts.join(times, start..count, |_| true, |_, line| bytes += line.len());
+            let mut places = LinePlaces::default();
+            let each = |_, line: &[u8]| bytes += line.len();
+            let _ = parts.join(&mut places, times, start..count, |_| true, each);
             assert!(bytes <= raw.len());
         }
         let text = Literal { bytes: b"id=".to_vec(), ignore_case: false };
         let test = LineTest { any_of: vec![text], negated: false, decides: true };
         if let Some((search, _)) = LineSearch::new(&[test]) {
-            search.test(&parts);
+            let _ = search.test(&parts, &mut LinePlaces::default());
         }
     }
 }

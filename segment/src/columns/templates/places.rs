@@ -1,0 +1,234 @@
+//! Which lines use each slot of a block.
+//!
+//! A slot that follows the numbers of a column is used by the lines of the fragments that lead to
+//! the column. So the lines of a slot follow from the lines of the slots before it, without a
+//! look at any other slot. If all fragments of a slot lead to one column, which no other slot
+//! leads to, the slot behind it has the same lines.
+//!
+//! Guarantees: arbitrary parts give an error or, for each slot, as many lines as it has uses, in
+//! ascending order. The work is bounded by a few times the uses of the block.
+
+use std::sync::Arc;
+
+use super::super::packed::Malformed;
+use super::{END, LineParts};
+
+/// The lines that use the slots of one block. They are worked out when they are asked for.
+#[derive(Debug, Default)]
+pub struct LinePlaces {
+    slots: Vec<Option<Place>>,
+    /// By column: the slots that lead to it, one bit each.
+    before: Vec<[u64; 4]>,
+    /// Uses that were looked at.
+    work: usize,
+}
+
+/// The lines that use a slot.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// Each line, once.
+    Each,
+    /// The line of each use.
+    Lines(Arc<[u16]>),
+}
+
+/// If so many times the uses of a block were looked at, all slots are worked out together.
+const MOST_LOOKS: usize = 3;
+
+impl LinePlaces {
+    /// The lines that use a slot. `parts` are the same in all calls.
+    pub(super) fn of(&mut self, parts: &LineParts, slot: usize) -> Result<Place, Malformed> {
+        if self.slots.is_empty() {
+            self.slots = vec![None; parts.slot_count()];
+            self.slots[0] = Some(Place::Each);
+            self.before = vec![[0; 4]; parts.slot_count() - 1];
+            for slot in 0..parts.slot_count() {
+                for &next in &parts.nexts[parts.fragments_of(slot)] {
+                    if let Some(before) = self.before.get_mut(usize::from(next)) {
+                        before[slot / 64] |= 1 << (slot % 64);
+                    }
+                }
+            }
+        }
+        if !self.find(parts, slot, &mut vec![false; parts.slot_count()])? {
+            self.walk(parts)?;
+        }
+        self.slots[slot].clone().ok_or(Malformed)
+    }
+
+    /// Works a slot out, after those before it. False if a slot comes before itself, or if that
+    /// is too much work.
+    fn find(
+        &mut self,
+        parts: &LineParts,
+        slot: usize,
+        is_begun: &mut [bool],
+    ) -> Result<bool, Malformed> {
+        if self.slots[slot].is_some() {
+            return Ok(true);
+        }
+        if std::mem::replace(&mut is_begun[slot], true) {
+            return Ok(false);
+        }
+        // Slot 0 is known.
+        let bits = self.before[slot - 1];
+        let before = (0..parts.slot_count()).filter(|slot| bits[slot / 64] >> (slot % 64) & 1 == 1);
+        let before: Vec<usize> = before.collect();
+        for &slot in &before {
+            if !self.find(parts, slot, is_begun)? {
+                return Ok(false);
+            }
+        }
+        if self.work > MOST_LOOKS * parts.uses.len() {
+            return Ok(false);
+        }
+        let place = self.behind(parts, &before, slot - 1)?;
+        let uses = match &place {
+            Place::Each => parts.line_count(),
+            Place::Lines(lines) => lines.len(),
+        };
+        if uses != parts.uses_of(slot).len() {
+            return Err(Malformed);
+        }
+        self.slots[slot] = Some(place);
+        Ok(true)
+    }
+
+    /// The lines with a number of a column, to which some slots lead.
+    fn behind(
+        &mut self,
+        parts: &LineParts,
+        before: &[usize],
+        column: usize,
+    ) -> Result<Place, Malformed> {
+        let leads = |next: u8| usize::from(next) == column;
+        if let [slot] = *before {
+            let place = self.slots[slot].as_ref().ok_or(Malformed)?;
+            if parts.nexts[parts.fragments_of(slot)].iter().all(|&next| leads(next)) {
+                return Ok(place.clone());
+            }
+            self.work += parts.uses_of(slot).len();
+            let mut lines = vec![0; parts.uses_of(slot).len()];
+            let mut len = 0;
+            place.each(parts.uses_of(slot), |used, line| {
+                lines[len] = line as u16;
+                len += usize::from(leads(parts.nexts[usize::from(used)]));
+            });
+            return Ok(Place::Lines(lines[..len].into()));
+        }
+        // In which order one line uses the slots makes no difference here.
+        let mut counts = vec![0u32; parts.line_count()];
+        for &slot in before {
+            self.work += parts.uses_of(slot).len();
+            let place = self.slots[slot].as_ref().ok_or(Malformed)?;
+            place.each(parts.uses_of(slot), |used, line| {
+                counts[line] += u32::from(leads(parts.nexts[usize::from(used)]));
+            });
+        }
+        let lines = counts.iter().zip(0..=u16::MAX);
+        let lines = lines.flat_map(|(&count, line)| std::iter::repeat_n(line, count as usize));
+        Ok(Place::Lines(lines.collect()))
+    }
+
+    /// Works all slots out, line by line.
+    fn walk(&mut self, parts: &LineParts) -> Result<(), Malformed> {
+        let uses = |slot| parts.uses_of(slot);
+        let mut slots: Vec<_> = (0..parts.slot_count()).map(|slot| uses(slot).iter()).collect();
+        let mut lines: Vec<Vec<u16>> =
+            (0..parts.slot_count()).map(|slot| Vec::with_capacity(uses(slot).len())).collect();
+        for line in (0..=u16::MAX).take(parts.line_count()) {
+            let mut slot = 0;
+            loop {
+                let used = *slots[slot].next().ok_or(Malformed)?;
+                lines[slot].push(line);
+                match parts.nexts[usize::from(used)] {
+                    END => break,
+                    next => slot = usize::from(next) + 1,
+                }
+            }
+        }
+        if slots.iter().any(|slot| slot.len() > 0) {
+            return Err(Malformed);
+        }
+        self.slots = lines.into_iter().map(|lines| Some(Place::Lines(lines.into()))).collect();
+        Ok(())
+    }
+}
+
+impl Place {
+    /// Calls `each` with the `uses` of the slot and their lines.
+    #[inline]
+    pub(super) fn each(&self, uses: &[u16], mut each: impl FnMut(u16, usize)) {
+        match self {
+            Place::Each => uses.iter().zip(0..).for_each(|(used, line)| each(*used, line)),
+            Place::Lines(lines) => {
+                uses.iter().zip(&**lines).for_each(|(used, line)| each(*used, usize::from(*line)));
+            }
+        }
+    }
+}
+
+/// Finds the uses of a slot line by line.
+pub(super) struct PlaceCursor {
+    place: Place,
+    /// The first use that was not passed.
+    at: usize,
+}
+
+impl PlaceCursor {
+    pub(super) fn new(place: Place) -> PlaceCursor {
+        PlaceCursor { place, at: 0 }
+    }
+
+    /// The next use of the slot by a line. Lines ascend from call to call.
+    #[inline]
+    pub(super) fn next_of(&mut self, line: usize) -> Result<usize, Malformed> {
+        let found = match &self.place {
+            // A line has one.
+            Place::Each if line < self.at => return Err(Malformed),
+            Place::Each => line,
+            Place::Lines(lines) => {
+                let found = first_from(lines, self.at, line);
+                match lines.get(found) {
+                    Some(&of) if usize::from(of) == line => found,
+                    _ => return Err(Malformed),
+                }
+            }
+        };
+        self.at = found + 1;
+        Ok(found)
+    }
+}
+
+/// The first place from `at` on with this line or a later one. `lines` ascend.
+#[inline]
+fn first_from(lines: &[u16], at: usize, line: usize) -> usize {
+    let is_before = |place: usize| lines.get(place).is_some_and(|&of| usize::from(of) < line);
+    if !is_before(at) {
+        return at;
+    }
+    let (mut low, mut step) = (at, 1);
+    while is_before(low + step) {
+        low += step;
+        step *= 2;
+    }
+    let high = (low + step).min(lines.len());
+    low + 1 + lines[low + 1..high].partition_point(|&of| usize::from(of) < line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_found_from_any_place_on() {
+        let lines = [0, 0, 2, 3, 3, 3, 7, 9, 20, 21, 22, 23, 40];
+        for at in 0..=lines.len() {
+            for line in 0..50 {
+                let after = |place: &usize| lines.get(*place).is_none_or(|&of| of as usize >= line);
+                let expected = (at..=lines.len()).find(after);
+                assert_eq!(Some(first_from(&lines, at, line)), expected, "{at} {line}");
+            }
+        }
+    }
+}
