@@ -10,6 +10,7 @@
 //! Parts of the language that are not evaluated yet are refused by the planner
 //! with [`PlanError::Unsupported`]; nothing is ever skipped silently.
 
+mod abridge;
 pub mod block;
 mod convert;
 mod error;
@@ -43,6 +44,7 @@ pub(crate) mod template;
 pub mod testing;
 mod volume;
 
+pub use abridge::{Abridger, AbridgerState, NumberKind, NumberRead};
 pub use block::{BlockSummary, EntryBlock, MetadataColumn, MetadataSets, TextRef, rows_within};
 pub use error::{EvalError, MatchingError, PlanError};
 pub use estimate::Estimate;

@@ -89,6 +89,12 @@ impl EntryLabels {
         self.wants.names.is_none() || self.rows[name.0 as usize].is_needed
     }
 
+    /// The labels that the query reads, and whether errors are among them; `None` if these may be
+    /// any.
+    pub(crate) fn wanted_names(&self) -> Option<(&[NameId], bool)> {
+        self.wants.names.as_deref().map(|names| (names, self.wants.preserves_errors))
+    }
+
     /// True when all labels that the query reads are written, so that parsers stop.
     pub(crate) fn has_all(&self) -> bool {
         self.wants.missing == 0 && self.wants.names.is_some()

@@ -18,6 +18,7 @@
 //! in turn. The encoder chooses by the eight bytes before a number. If the last number of the
 //! line is closer, it chooses by the bytes in between and by that number's choice.
 
+mod abridged;
 mod classes;
 mod decode;
 mod encode;
@@ -36,6 +37,7 @@ mod times;
 mod tokens;
 mod traces;
 
+pub use abridged::AbridgedLines;
 pub(crate) use decode::{Scratch, Timestamps, decode};
 pub(crate) use encode::{Encoded, Encoder};
 pub use parts::LineParts;

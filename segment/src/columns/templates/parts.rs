@@ -43,7 +43,12 @@ pub struct LineParts {
     has_times: bool,
 }
 
-/// The numbers of a column.
+/// The numbers of a column, which are read in their order.
+pub(super) struct Numbers<'a> {
+    form: Form,
+    values: Values<'a>,
+}
+
 enum Values<'a> {
     /// Numbers that are read one by one.
     Numbers(Box<Cursor<'a>>),
@@ -117,8 +122,12 @@ impl LineParts {
 
     /// The fragments with which lines use a slot, line by line.
     pub(super) fn uses_of(&self, slot: usize) -> &[u16] {
-        let start = slot.checked_sub(1).map_or(0, |before| self.use_ends[before] as usize);
-        &self.uses[start..self.use_ends[slot] as usize]
+        &self.uses[self.first_use(slot)..self.use_ends[slot] as usize]
+    }
+
+    /// Where the uses of a slot start among the uses of all slots.
+    pub(super) fn first_use(&self, slot: usize) -> usize {
+        slot.checked_sub(1).map_or(0, |before| self.use_ends[before] as usize)
     }
 
     /// The form of the numbers of a column.
@@ -181,7 +190,11 @@ impl LineParts {
                 };
                 let place = joined.cursor.next_of(line)?;
                 let mut digits = [0; NUMBER_ROOM];
-                let number = joined.number(place, timestamps_ns.get(line), &mut digits)?;
+                let timestamp_ns = timestamps_ns.get(line);
+                let number = match &mut joined.numbers {
+                    Some(numbers) => numbers.number(place, timestamp_ns, &mut digits)?,
+                    None => &[],
+                };
                 let used = usize::from(*joined.uses.get(place).ok_or(Malformed)?);
                 let fragment = self.fragment(used);
                 left = left.checked_sub(number.len() + fragment.len()).ok_or(Malformed)?;
@@ -202,10 +215,10 @@ impl LineParts {
         places: &mut LinePlaces,
         slot: usize,
     ) -> Result<JoinedSlot<'_>, Malformed> {
-        let column = slot.checked_sub(1).map(|column| &self.columns[column]);
-        let column = column.filter(|column| column.form != Form::Nothing);
+        let column = slot.checked_sub(1);
+        let column = column.filter(|&column| self.columns[column].form != Form::Nothing);
         let numbers = match column {
-            Some(column) => Some((column.form, self.values(column)?)),
+            Some(column) => Some(self.numbers_of(column)?),
             None => None,
         };
         let cursor = PlaceCursor::new(places.of(self, slot)?);
@@ -213,14 +226,15 @@ impl LineParts {
     }
 
     /// The numbers of a column.
-    fn values(&self, column: &Column) -> Result<Values<'_>, Malformed> {
+    pub(super) fn numbers_of(&self, column: usize) -> Result<Numbers<'_>, Malformed> {
+        let column = &self.columns[column];
         let Some(origin) = column.origin else {
             let cursor = Cursor::new(column.section(&self.numbers)?, column.count);
-            return Ok(Values::Numbers(Box::new(cursor)));
+            return Ok(Numbers { form: column.form, values: Values::Numbers(Box::new(cursor)) });
         };
         let mut times = Vec::new();
         column.append_numbers(&self.numbers, &mut times)?;
-        Ok(Values::Times(times, origin.clock()))
+        Ok(Numbers { form: column.form, values: Values::Times(times, origin.clock()) })
     }
 }
 
@@ -228,28 +242,27 @@ impl LineParts {
 struct JoinedSlot<'a> {
     cursor: PlaceCursor,
     uses: &'a [u16],
-    numbers: Option<(Form, Values<'a>)>,
+    numbers: Option<Numbers<'a>>,
 }
 
-impl JoinedSlot<'_> {
-    /// The digits of the number before a use.
+impl Numbers<'_> {
+    /// The text of a number in a line with this timestamp.
     #[inline]
-    fn number<'a>(
+    pub(super) fn number<'a>(
         &mut self,
         place: usize,
         timestamp_ns: Option<&i64>,
         digits: &'a mut [u8; NUMBER_ROOM],
     ) -> Result<&'a [u8], Malformed> {
-        let len = match &mut self.numbers {
-            None => 0,
-            Some((form, Values::Numbers(numbers))) => {
+        let len = match &mut self.values {
+            Values::Numbers(numbers) => {
                 let value = numbers.get(place)?;
-                if value > form.largest() {
+                if value > self.form.largest() {
                     return Err(Malformed);
                 }
-                write_number(digits, value, *form)
+                write_number(digits, value, self.form)
             }
-            Some((_, Values::Times(times, clock))) => {
+            Values::Times(times, clock) => {
                 let value = *times.get(place).ok_or(Malformed)?;
                 clock.write(digits, value, *timestamp_ns.ok_or(Malformed)?).ok_or(Malformed)?
             }

@@ -160,4 +160,4 @@ fn flag_hits(parts: &LineParts, text: &[u8], finder: &Finder<'_>, hit: u32, flag
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -2,6 +2,7 @@
 //! lines together.
 
 use super::{Collector, EntryValue, LeafExecutor};
+use crate::engine::abridge::Abridger;
 use crate::engine::block::EntryBlock;
 use crate::engine::leaf::StreamState;
 
@@ -12,6 +13,12 @@ impl LeafExecutor {
     pub fn only_filters_lines(&self) -> bool {
         self.labels_are_stored
             && matches!(&self.collector, Collector::Range(range) if range.value() != EntryValue::StoredSize)
+    }
+
+    /// What makes lines shorter for the leaf's parser, if that is all that reads lines.
+    #[must_use]
+    pub fn abridger(&self) -> Option<Abridger> {
+        Abridger::new(&self.plan, &self.labels)
     }
 
     /// Whether a stored line passes the line filters that come before all other stages.

@@ -80,6 +80,11 @@ const MONTHS: [&[u8; 3]; 12] = [
 ];
 
 impl Layout {
+    /// Whether a space is between date and time of day.
+    pub(super) fn has_space(self) -> bool {
+        matches!(self.date, Date::DashesSpace | Date::SlashesSpace)
+    }
+
     pub(super) fn to_byte(self) -> u8 {
         self.fraction_digits | (self.date as u8) << 4 | u8::from(self.has_comma) << 6
     }
