@@ -19,7 +19,7 @@ use crate::scan::error::ReadError;
 use crate::sealed::{Cached, ColumnForm, ColumnKey, HeldDirectory, SealedSegment, hasher};
 use crate::types::ScanStats;
 use logsvc_segment::{
-    BlockInfo, BlockMetadata, ColumnKind, Decoder, LineOutcomes, LineParts, LinePlaces, Part, RunInfo,
+    AbridgedLines, BlockInfo, BlockMetadata, ColumnKind, Decoder, LineOutcomes, LineParts, LinePlaces, Part, RunInfo,
     SegmentError,
 };
 
@@ -118,6 +118,8 @@ pub(in crate::scan) struct OpenBlock {
     pub(in crate::scan) is_tested: bool,
     /// The lines that requests for deletion may hide, by request, of searches that were made.
     pub(in crate::scan) hidden_lines: Vec<(DeleteId, Vec<u64>)>,
+    /// The abridged lines, once they were made.
+    pub(super) abridged: Option<Option<Arc<AbridgedLines>>>,
     /// Which lines use the parts of lines.
     pub(super) places: LinePlaces,
     /// The outcomes of a search whose next column was missing.
@@ -146,6 +148,7 @@ impl OpenBlock {
             found: None,
             is_tested: false,
             hidden_lines: Vec::new(),
+            abridged: None,
             places: LinePlaces::default(),
             outcomes: None,
             is_counted: false,

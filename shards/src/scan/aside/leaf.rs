@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ahash::HashMap;
 use logsvc_logql::engine::{
-    BlockSummary, EntryBlock, LeafExecutor, LeafPlan, LeafResult, MetadataColumn, Needs,
+    Abridger, BlockSummary, EntryBlock, LeafExecutor, LeafPlan, LeafResult, MetadataColumn, Needs,
     StreamState,
 };
 use logsvc_proto::Labels;
@@ -43,6 +43,8 @@ const _: fn() = || {
 pub(in crate::scan) struct Leaf {
     pub(in crate::scan) executor: LeafExecutor,
     pub(in crate::scan) searcher: Option<Searcher>,
+    /// What makes lines shorter, if a parser alone reads lines.
+    pub(in crate::scan) abridger: Option<Abridger>,
     /// By [`Leaf::state_index`].
     pub(in crate::scan) states: Vec<Option<StreamState>>,
     /// The states of streams that are counted together, by the label's value.
@@ -74,6 +76,7 @@ impl Leaf {
         let has_memory = executor.hold(states * size_of::<Option<StreamState>>());
         Leaf {
             searcher: Searcher::new(plan, &executor),
+            abridger: executor.abridger(),
             executor,
             // Without memory the leaf is stopped and asks for no state.
             states: (0..if has_memory { states } else { 0 }).map(|_| None).collect(),
@@ -293,7 +296,10 @@ impl Leaf {
             }
         }
         let needs = self.needs_with(stream, hidden_by);
-        if !hidden_by.is_empty() || !self.searched_run(opened, run, stream, number)? {
+        let is_done = hidden_by.is_empty()
+            && (self.searched_run(opened, run, stream, number)?
+                || self.abridged_run(opened, run, stream, number)?);
+        if !is_done {
             let columns = opened.run(run, needs, &mut self.decoder, &mut self.stats)?;
             self.feed(stream, &columns.block(number), hidden_by);
         }

@@ -4,6 +4,7 @@
 //! This folder does no I/O, waits for nothing, and knows nothing of the core ([`super::on_core`]),
 //! which gives it batches and takes them back.
 
+mod abridged;
 mod allowance;
 mod batch;
 mod columns;

@@ -210,7 +210,7 @@ impl Leaf {
 }
 
 /// The length of some lines that end at `ends`.
-fn length_of(ends: &[u32], lines: &Range<usize>) -> u64 {
+pub(super) fn length_of(ends: &[u32], lines: &Range<usize>) -> u64 {
     match lines.clone().next_back() {
         Some(last) => {
             let start = lines.start.checked_sub(1).map_or(0, |before| ends[before]);

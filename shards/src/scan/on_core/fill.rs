@@ -151,8 +151,9 @@ impl<R: Runtime> Scan<'_, R> {
         let Some(directory) = self.directory(sealed).await else { return Ok(true) };
         let mut opened = OpenBlock::new(sealed, &directory, block);
         let is_limited = leaf.executor.open_bounds_ns() != leaf.bounds_ns;
-        opened.is_searched =
-            (is_limited || leaf.searcher.is_some()) && prefers_parts(self.env, &opened);
+        let abridges = leaf.abridger.is_some();
+        opened.is_searched = (is_limited || leaf.searcher.is_some() || abridges)
+            && prefers_parts(self.env, &opened);
         opened.is_tested =
             self.job.filters != FilterWeight::NOTHING && prefers_parts(self.env, &opened);
         // Requests for deletion may look at other metadata.
@@ -210,7 +211,9 @@ impl<R: Runtime> Scan<'_, R> {
                     batch.bytes += load(env, sealed, &mut opened, Column::Parts, stats).await;
                 }
                 // A run that counts once a limit is reached has entries that count.
-                if !in_parts || is_limited {
+                // So has one whose lines are abridged, unless a search leaves it out.
+                let is_needed = is_limited || (abridges && leaf.searcher.is_none());
+                if !in_parts || is_needed {
                     let needs = Needs {
                         line_lengths: needs.line_lengths && !in_parts,
                         lines: needs.lines && !in_parts,
