@@ -14,6 +14,7 @@ mod data;
 mod deadlines;
 mod deletions;
 mod faults;
+mod fields;
 mod footers;
 mod life;
 mod naive;

@@ -16,9 +16,9 @@ pub(super) enum JsonState {
     /// A part of a key.
     Key { is_next: bool, key: Vec<u8> },
     /// A key with its quotes.
-    KeyEnd { field: Field },
+    KeyEnd { is_next: bool, key: Vec<u8> },
     /// A colon.
-    ValueStart { field: Field },
+    ValueStart { is_next: bool, key: Vec<u8> },
     /// A part of a string, and maybe a backslash before the next byte.
     String { field: Field, is_escaped: bool },
     /// A part of a number.
@@ -77,26 +77,21 @@ impl JsonState {
             }
             JsonState::Key { is_next, key } => match byte {
                 b'\\' => return None,
-                b'"' => {
-                    let is_kept = names.may_want_within(key);
-                    if is_kept {
-                        if *is_next {
-                            out.push(b',');
-                        }
-                        out.push(b'"');
-                        out.extend_from_slice(key);
-                        out.extend_from_slice(b"\":");
-                    }
-                    JsonState::KeyEnd { field: Field { is_kept, is_next: *is_next || is_kept } }
-                }
+                b'"' => JsonState::KeyEnd { is_next: *is_next, key: std::mem::take(key) },
                 _ => return push_key(key, byte),
             },
-            JsonState::KeyEnd { field } if byte == b':' => JsonState::ValueStart { field: *field },
-            JsonState::ValueStart { field } => {
-                let field = *field;
+            JsonState::KeyEnd { is_next, key } if byte == b':' => {
+                JsonState::ValueStart { is_next: *is_next, key: std::mem::take(key) }
+            }
+            JsonState::ValueStart { is_next, key } => {
+                let is_kept = match byte {
+                    // Fields within it may be wanted, or its faults.
+                    b'{' => names.minds_errors || names.may_want_within(key),
+                    _ => names.may_want(key),
+                };
+                let field = Field::begin(key, is_kept, *is_next, out);
                 field.keep(byte, out);
                 match byte {
-                    b'{' if names.minds_errors && !field.is_kept => return None,
                     b'"' => JsonState::String { field, is_escaped: false },
                     b'[' | b'{' => JsonState::Nested {
                         field,
@@ -179,7 +174,12 @@ impl JsonState {
     }
 
     /// Reads a number: whether it is kept. `None` refuses the line.
-    pub(super) fn number(&mut self, kind: NumberKind) -> Option<bool> {
+    pub(super) fn number(
+        &mut self,
+        kind: NumberKind,
+        names: &Names,
+        out: &mut Vec<u8>,
+    ) -> Option<bool> {
         match self {
             JsonState::String { field, is_escaped } => {
                 *is_escaped = false;
@@ -197,8 +197,8 @@ impl JsonState {
             {
                 Some(field.is_kept)
             }
-            JsonState::ValueStart { field } if kind == NumberKind::Decimal => {
-                let field = *field;
+            JsonState::ValueStart { is_next, key } if kind == NumberKind::Decimal => {
+                let field = Field::begin(key, names.may_want(key), *is_next, out);
                 *self = JsonState::Number { field };
                 Some(field.is_kept)
             }
@@ -209,6 +209,19 @@ impl JsonState {
 }
 
 impl Field {
+    /// A field, whose key is appended if it is kept.
+    fn begin(key: &[u8], is_kept: bool, is_next: bool, out: &mut Vec<u8>) -> Field {
+        if is_kept {
+            if is_next {
+                out.push(b',');
+            }
+            out.push(b'"');
+            out.extend_from_slice(key);
+            out.extend_from_slice(b"\":");
+        }
+        Field { is_kept, is_next: is_next || is_kept }
+    }
+
     fn keep(self, byte: u8, out: &mut Vec<u8>) {
         if self.is_kept {
             out.push(byte);

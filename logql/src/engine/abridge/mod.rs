@@ -157,7 +157,7 @@ impl Abridger {
     ) -> Option<NumberRead> {
         let mut state = self.states.get(usize::from(state))?.clone();
         let is_kept = match (&self.parser, &mut state) {
-            (Parser::Json(_), State::Json(state)) => state.number(kind)?,
+            (Parser::Json(names), State::Json(state)) => state.number(kind, names, out)?,
             (Parser::Logfmt(_), State::Logfmt(state)) => state.number(kind)?,
             (Parser::Pattern(reading), State::Pattern(state)) => {
                 state.number(kind, reading, out)?

@@ -1,0 +1,110 @@
+//! Counts by fields of sealed lines: the lines are not put together for them, and the answers and
+//! what counts as read are the same.
+
+use logsvc_logql::engine::QueryParams;
+use logsvc_logql::engine::testing::TestEntry;
+use logsvc_runtime::sim::Simulation;
+use logsvc_shards::shard::SealPolicy;
+use logsvc_shards::wal::writer::WalConfig;
+
+use crate::cluster::{Cluster, Upkeep};
+use crate::data::{SECOND_NS, time};
+use crate::life::Life;
+use crate::queries::{Query, Tally, compare};
+
+const START_NS: i64 = 1_795_000_000_123_456_789;
+const ENTRIES: i64 = 1200;
+const STEP_NS: i64 = 1_700_000_000;
+
+#[derive(Clone, Copy, Debug)]
+enum Style {
+    Json,
+    Logfmt,
+    Access,
+}
+
+fn line(style: Style, number: i64, timestamp_ns: i64) -> String {
+    let (status, took) = (200 + number * 7 % 400, number * 31 % 977);
+    let method = ["GET", "POST", "PUT"][number as usize * 13 % 3];
+    let (at, id) = (time(timestamp_ns), number.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64));
+    if number % 50 == 0 {
+        return format!("panic at {at}: \"x{number}");
+    }
+    match style {
+        Style::Json => format!(
+            "{{\"ts\":\"{at}\",\"method\":\"{method}\",\"status\":{status},\"took\":\"{took}ms\",\
+             \"id\":\"{id:016x}\",\"more\":{{\"n\":{took},\"list\":[{status},{took}]}}}}"
+        ),
+        Style::Logfmt => format!(
+            "ts={at} method={method} status={status} took={took}ms id={id:016x} msg=\"n {took} of\""
+        ),
+        Style::Access => {
+            format!("10.1.{}.{} [{at}] \"{method} /a/{id:x}\" {status} {took}", took % 7, took % 9)
+        }
+    }
+}
+
+fn entries(style: Style) -> Vec<(usize, TestEntry)> {
+    let entry = |number: i64| {
+        let timestamp_ns = START_NS + number * STEP_NS;
+        let metadata = match number % 4 {
+            0 => vec![("method".to_owned(), "meta".to_owned())],
+            _ => Vec::new(),
+        };
+        let line = line(style, number, timestamp_ns).into_bytes();
+        (0, TestEntry { timestamp_ns, line, metadata })
+    };
+    (0..ENTRIES).map(entry).collect()
+}
+
+fn pipelines(style: Style) -> &'static [&'static str] {
+    match style {
+        Style::Json => &["| json", "| json | __error__=\"\"", "| json | more_n>=500"],
+        Style::Logfmt => &["| logfmt", "| logfmt | __error__=\"\"", "| logfmt | msg=~\"n 1.*\""],
+        Style::Access => &[r#"| pattern `<_>] "<method> <path>" <status> <took>`"#],
+    }
+}
+
+#[test]
+fn fields_of_sealed_lines_are_found_without_the_lines() {
+    for style in [Style::Json, Style::Logfmt, Style::Access] {
+        let simulation = Simulation::new(1);
+        let mut life = Life::new(&simulation, 1);
+        // Lines that are in the cache as a whole are not read in parts.
+        let upkeep = Upkeep { cache_max_bytes: 0, ..SealPolicy::ON_REQUEST.into() };
+        let cluster = Cluster::start_sealing(&simulation, 1, WalConfig::default(), upkeep)
+            .expect("a healthy disk");
+        let entries = entries(style);
+        let line_bytes: u64 = entries.iter().map(|(_, entry)| entry.line.len() as u64).sum();
+        assert!(life.push_entries(&cluster, entries));
+        assert!(life.flush(&cluster, true));
+        let tenant = life.model.streams[0].definition.tenant.clone();
+        let store = life.model.store(&tenant);
+        let end_ns = START_NS + ENTRIES * STEP_NS;
+        for pipeline in pipelines(style) {
+            let logs = format!("{{s=\"0\"}} {pipeline}");
+            for (query, is_parsed) in [
+                (format!("sum by (method) (count_over_time({logs} [1h]))"), true),
+                (format!("sum by (method) (count_over_time({logs} | status>=500 [1h]))"), true),
+                (format!("sum(count_over_time({logs} | status=\"500\" or took!=\"\" [1h]))"), true),
+                (format!("sum by (method) (sum_over_time({logs} | unwrap status [1h]))"), true),
+                (format!("max_over_time({logs} | unwrap status [1h]) by (method)"), true),
+                (format!("sum(bytes_over_time({logs} | status>=500 [1h]))"), false),
+            ] {
+                let mut tally = Tally::default();
+                let params = QueryParams::range(end_ns, end_ns, SECOND_NS);
+                let all = Query { text: query.clone(), params };
+                compare(&cluster, &tenant, &store, &all, &mut tally);
+                assert_eq!(tally.stats.sealed_entries, ENTRIES as u64, "{query}");
+                assert_eq!(tally.stats.sealed_line_bytes, line_bytes, "{query}");
+                assert_eq!(tally.stats.blocks_searched > 0, is_parsed, "{query} {tally:?}");
+                // Windows that begin and end within blocks.
+                let params = QueryParams::range(START_NS, end_ns, 170 * SECOND_NS);
+                let text = query.replace("[1h]", "[3m]");
+                compare(&cluster, &tenant, &store, &Query { text, params }, &mut tally);
+                assert_eq!(tally.holes, 0);
+            }
+        }
+        cluster.stop().expect("a healthy disk");
+    }
+}
