@@ -15,9 +15,9 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use logsvc_logql::engine::{LineTest, Literal};
 use logsvc_proto::labels::parse_labels;
 use logsvc_proto::{StreamId, TenantId};
-use logsvc_logql::engine::{LineTest, Literal};
 use logsvc_segment::batch::{BatchBuilder, sections};
 use logsvc_segment::head::{BlockPool, StreamHead};
 use logsvc_segment::{

@@ -49,8 +49,7 @@ pub fn lines_as_templates(data: &[u8]) {
             Ok(())
         };
         let (len, malformed) = (lines.len(), |malformed| malformed);
-        let joined =
-            templates::decode(&stored, len, timestamps, &mut scratch, as_text, malformed);
+        let joined = templates::decode(&stored, len, timestamps, &mut scratch, as_text, malformed);
         assert_eq!(joined.as_deref(), Ok(&lines[..]));
     }
 }
@@ -85,8 +84,7 @@ pub fn columns(data: &[u8]) {
     for timestamps in [Timestamps::None, Timestamps::Of(&times)] {
         let len = usize::from(first);
         let malformed = |malformed| malformed;
-        let lines =
-            templates::decode(rest, len, timestamps, &mut scratch, as_text, malformed);
+        let lines = templates::decode(rest, len, timestamps, &mut scratch, as_text, malformed);
         if let Ok(lines) = lines {
             assert_eq!(lines.len(), len);
         }

@@ -4,6 +4,8 @@
 //! The rules are those of [`super::super::pipeline::json::scan`]. A line is refused where that
 //! reader finds a fault, and where a number stands in a key or a word.
 
+use logsvc_proto::words::quote_or_backslash;
+
 use super::{Names, NumberKind, push_key};
 
 /// What was read last.
@@ -54,6 +56,16 @@ const WORDS: [&[u8]; 3] = [b"true", b"false", b"null"];
 
 impl JsonState {
     pub(super) const START: JsonState = JsonState::Before;
+
+    /// The number of bytes that leave the state as it is, or fewer. Appends those that are kept.
+    pub(super) fn same(&self, text: &[u8], out: &mut Vec<u8>) -> usize {
+        let JsonState::String { field, is_escaped: false } = self else { return 0 };
+        let len = quote_or_backslash(text, 0).unwrap_or(text.len());
+        if field.is_kept {
+            out.extend_from_slice(&text[..len]);
+        }
+        len
+    }
 
     /// Reads a byte. `None` refuses the line.
     pub(super) fn byte(&mut self, byte: u8, names: &Names, out: &mut Vec<u8>) -> Option<()> {

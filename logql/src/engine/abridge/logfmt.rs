@@ -3,6 +3,8 @@
 //! The rules are those of the decoder of [`super::super::pipeline::logfmt`]. A line is refused
 //! where that decoder finds a fault, and where a number stands in a key.
 
+use logsvc_proto::words::{bare_word_end, quote_or_backslash};
+
 use super::{Names, NumberKind, push_key};
 use crate::engine::labels::text::is_unclean;
 
@@ -23,6 +25,21 @@ pub(super) enum LogfmtState {
 
 impl LogfmtState {
     pub(super) const START: LogfmtState = LogfmtState::Between;
+
+    /// The number of bytes that leave the state as it is, or fewer. Appends those that are kept.
+    pub(super) fn same(&self, text: &[u8], out: &mut Vec<u8>) -> usize {
+        let (is_kept, len) = match self {
+            LogfmtState::Bare { is_kept } => (*is_kept, bare_word_end(text, 0)),
+            LogfmtState::Quoted { is_kept, is_escaped: false } => {
+                (*is_kept, quote_or_backslash(text, 0).unwrap_or(text.len()))
+            }
+            _ => return 0,
+        };
+        if is_kept {
+            out.extend_from_slice(&text[..len]);
+        }
+        len
+    }
 
     /// Reads a byte. `None` refuses the line.
     pub(super) fn byte(&mut self, byte: u8, names: &Names, out: &mut Vec<u8>) -> Option<()> {

@@ -132,7 +132,17 @@ impl Abridger {
         out: &mut Vec<u8>,
     ) -> Option<AbridgerState> {
         let mut state = self.states.get(usize::from(state))?.clone();
-        for &byte in text {
+        let mut rest = text;
+        loop {
+            // Most bytes are of values, which end at few bytes.
+            let same = match (&self.parser, &state) {
+                (Parser::Json(_), State::Json(state)) => state.same(rest, out),
+                (Parser::Logfmt(_), State::Logfmt(state)) => state.same(rest, out),
+                (Parser::Pattern(reading), State::Pattern(state)) => state.same(rest, reading),
+                _ => return None,
+            };
+            let Some((&byte, behind)) = rest[same..].split_first() else { break };
+            rest = behind;
             match (&self.parser, &mut state) {
                 (Parser::Json(names), State::Json(state)) => state.byte(byte, names, out)?,
                 (Parser::Logfmt(names), State::Logfmt(state)) => state.byte(byte, names, out)?,

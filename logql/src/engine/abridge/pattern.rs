@@ -134,6 +134,22 @@ impl PatternState {
         }
     }
 
+    /// The number of bytes that leave the state as it is and are not kept, or fewer.
+    pub(super) fn same(&self, text: &[u8], reading: &Reading) -> usize {
+        match self {
+            PatternState::Within { capture, found: 0 } => {
+                let Capture { is_kept, until } = &reading.captures[*capture];
+                match until.text.first() {
+                    _ if *is_kept => 0,
+                    Some(&first) => memchr::memchr(first, text).unwrap_or(text.len()),
+                    None => text.len(),
+                }
+            }
+            PatternState::Behind => text.len(),
+            _ => 0,
+        }
+    }
+
     /// Reads a byte.
     pub(super) fn byte(&mut self, byte: u8, reading: &Reading, out: &mut Vec<u8>) {
         self.skip_prefix(reading);

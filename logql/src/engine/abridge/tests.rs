@@ -35,7 +35,12 @@ fn word(rng: &mut Rng) -> String {
 fn json(rng: &mut Rng, depth: u32) -> String {
     match rng.below(if depth > 2 { 5 } else { 8 }) {
         0 | 1 => format!("\"{}\"", word(rng)),
-        2 => format!("\"{}\\{}{}\"", word(rng), rng.pick(&["\"", "\\", "u00e9", "n", "q"]), word(rng)),
+        2 => format!(
+            "\"{}\\{}{}\"",
+            word(rng),
+            rng.pick(&["\"", "\\", "u00e9", "n", "q"]),
+            word(rng)
+        ),
         3 => rng.below(1000).to_string(),
         4 => (*rng.pick(&["true", "null", "-1.5e3", "007", "nul", "bad"])).to_owned(),
         5 => format!("[{},{}]", json(rng, depth + 1), json(rng, depth + 1)),

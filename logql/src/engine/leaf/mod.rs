@@ -30,6 +30,7 @@ mod listed_sets;
 pub(crate) mod log;
 mod probe;
 pub(crate) mod range;
+mod repeats;
 pub(crate) mod runs;
 pub(crate) mod samples;
 mod series;
@@ -115,6 +116,8 @@ pub struct StreamState {
     plain_set: u32,
     /// The stream's number in samples.
     number: u32,
+    /// Whether the query reads no label of the stream.
+    is_unread: bool,
 }
 
 impl StreamState {

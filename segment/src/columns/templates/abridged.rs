@@ -117,7 +117,9 @@ impl LineParts {
                 {
                     let step = moves.number(column, state, kind);
                     state = step.to;
-                    found.lines.extend_from_slice(moves.text_of(step));
+                    if step.len > 0 {
+                        found.lines.extend_from_slice(moves.text_of(step));
+                    }
                     if step.is_kept {
                         let of = match &mut numbers[column] {
                             Some(of) => of,
@@ -132,7 +134,9 @@ impl LineParts {
                 if state != REFUSED {
                     let step = moves.fragment(used, state);
                     state = step.to;
-                    found.lines.extend_from_slice(moves.text_of(step));
+                    if step.len > 0 {
+                        found.lines.extend_from_slice(moves.text_of(step));
+                    }
                 }
                 match self.nexts[usize::from(used)] {
                     END => break,
@@ -180,11 +184,17 @@ impl LineParts {
         let mut is_refused = vec![false; self.line_count()];
         refused.iter().for_each(|&line| is_refused[line] = true);
         let lines = 0..self.line_count();
-        self.join(places, timestamps_ns, lines, |line| is_refused[line], |line, text| {
-            take(&mut all, line);
-            all.lines.extend_from_slice(text);
-            all.ends.push(all.lines.len() as u32);
-        })?;
+        self.join(
+            places,
+            timestamps_ns,
+            lines,
+            |line| is_refused[line],
+            |line, text| {
+                take(&mut all, line);
+                all.lines.extend_from_slice(text);
+                all.ends.push(all.lines.len() as u32);
+            },
+        )?;
         take(&mut all, self.line_count());
         Ok(all)
     }

@@ -17,7 +17,7 @@ use super::decode::{NUMBER_ROOM, Scratch, write_number};
 use super::head::{Column, Reader, fragment_of};
 use super::places::{LinePlaces, PlaceCursor};
 use super::times::ColumnClock;
-use super::{END, Form};
+use super::{END, Form, MAX_COLUMNS};
 
 /// The lines of a block in parts.
 #[derive(Debug)]
@@ -156,6 +156,33 @@ impl LineParts {
     pub(super) fn fragment(&self, fragment: usize) -> &[u8] {
         let start = fragment.checked_sub(1).map_or(0, |before| self.fragment_ends[before] as usize);
         &self.text[start..self.fragment_ends[fragment] as usize]
+    }
+
+    /// Calls `each` with every use: its line, its place in the uses, and its fragment.
+    ///
+    /// # Errors
+    /// If the lines use another number of fragments of a slot than it has uses.
+    #[inline]
+    pub(super) fn walk(&self, mut each: impl FnMut(usize, usize, u16)) -> Result<(), Malformed> {
+        // The next use of each slot.
+        let mut places = [0u32; MAX_COLUMNS + 2];
+        places[1..=self.use_ends.len()].copy_from_slice(&self.use_ends);
+        for line in 0..self.lines {
+            let mut slot = 0u8;
+            loop {
+                let place = &mut places[usize::from(slot)];
+                let used = *self.uses.get(*place as usize).ok_or(Malformed)?;
+                each(line, *place as usize, used);
+                *place += 1;
+                match self.nexts[usize::from(used)] {
+                    END => break,
+                    next => slot = next + 1,
+                }
+            }
+        }
+        // No slot has used those of the next one, and none is left.
+        let all_used = places.iter().zip(&self.use_ends).all(|(place, end)| place == end);
+        if all_used { Ok(()) } else { Err(Malformed) }
     }
 
     /// Calls `each` with number and text of those `lines` for which `wants` is true.

@@ -8,10 +8,11 @@
 //! Guarantees: arbitrary parts give an error or, for each slot, as many lines as it has uses, in
 //! ascending order. The work is bounded by a few times the uses of the block.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::packed::Malformed;
-use super::{END, LineParts};
+use super::LineParts;
 
 /// The lines that use the slots of one block. They are worked out when they are asked for.
 #[derive(Debug, Default)]
@@ -19,7 +20,7 @@ pub struct LinePlaces {
     slots: Vec<Option<Place>>,
     /// By column: the slots that lead to it, one bit each.
     before: Vec<[u64; 4]>,
-    /// Uses that were looked at.
+    /// Uses and lines that were looked at.
     work: usize,
 }
 
@@ -28,12 +29,13 @@ pub struct LinePlaces {
 pub(super) enum Place {
     /// Each line, once.
     Each,
-    /// The line of each use.
-    Lines(Arc<[u16]>),
+    /// The line of each use, which are a part of these.
+    Lines(Arc<[u16]>, Range<usize>),
 }
 
-/// If so many times the uses of a block were looked at, all slots are worked out together.
-const MOST_LOOKS: usize = 3;
+/// A walk along all lines looks at each use once, but one look waits for the other. It is worth
+/// it when so many uses of each one of the block were looked at.
+const MOST_LOOKS: usize = 1;
 
 impl LinePlaces {
     /// The lines that use a slot. `parts` are the same in all calls.
@@ -85,7 +87,7 @@ impl LinePlaces {
         let place = self.behind(parts, &before, slot - 1)?;
         let uses = match &place {
             Place::Each => parts.line_count(),
-            Place::Lines(lines) => lines.len(),
+            Place::Lines(_, range) => range.len(),
         };
         if uses != parts.uses_of(slot).len() {
             return Err(Malformed);
@@ -114,43 +116,40 @@ impl LinePlaces {
                 lines[len] = line as u16;
                 len += usize::from(leads(parts.nexts[usize::from(used)]));
             });
-            return Ok(Place::Lines(lines[..len].into()));
+            return Ok(Place::Lines(lines[..len].into(), 0..len));
         }
         // In which order one line uses the slots makes no difference here.
         let mut counts = vec![0u32; parts.line_count()];
+        self.work += counts.len();
+        let mut all = 0;
         for &slot in before {
             self.work += parts.uses_of(slot).len();
             let place = self.slots[slot].as_ref().ok_or(Malformed)?;
             place.each(parts.uses_of(slot), |used, line| {
-                counts[line] += u32::from(leads(parts.nexts[usize::from(used)]));
+                let is_led = u32::from(leads(parts.nexts[usize::from(used)]));
+                counts[line] += is_led;
+                all += is_led as usize;
             });
         }
-        let lines = counts.iter().zip(0..=u16::MAX);
-        let lines = lines.flat_map(|(&count, line)| std::iter::repeat_n(line, count as usize));
-        Ok(Place::Lines(lines.collect()))
+        let mut lines = Vec::with_capacity(all);
+        for (&count, line) in counts.iter().zip(0..=u16::MAX) {
+            for _ in 0..count {
+                lines.push(line);
+            }
+        }
+        Ok(Place::Lines(lines.into(), 0..all))
     }
 
     /// Works all slots out, line by line.
     fn walk(&mut self, parts: &LineParts) -> Result<(), Malformed> {
-        let uses = |slot| parts.uses_of(slot);
-        let mut slots: Vec<_> = (0..parts.slot_count()).map(|slot| uses(slot).iter()).collect();
-        let mut lines: Vec<Vec<u16>> =
-            (0..parts.slot_count()).map(|slot| Vec::with_capacity(uses(slot).len())).collect();
-        for line in (0..=u16::MAX).take(parts.line_count()) {
-            let mut slot = 0;
-            loop {
-                let used = *slots[slot].next().ok_or(Malformed)?;
-                lines[slot].push(line);
-                match parts.nexts[usize::from(used)] {
-                    END => break,
-                    next => slot = usize::from(next) + 1,
-                }
-            }
-        }
-        if slots.iter().any(|slot| slot.len() > 0) {
-            return Err(Malformed);
-        }
-        self.slots = lines.into_iter().map(|lines| Some(Place::Lines(lines.into()))).collect();
+        let mut lines = vec![0; parts.uses.len()];
+        parts.walk(|line, place, _| lines[place] = line as u16)?;
+        let lines: Arc<[u16]> = lines.into();
+        let of_slot = |slot| {
+            let start = parts.first_use(slot);
+            Some(Place::Lines(Arc::clone(&lines), start..start + parts.uses_of(slot).len()))
+        };
+        self.slots = (0..parts.slot_count()).map(of_slot).collect();
         Ok(())
     }
 }
@@ -161,8 +160,9 @@ impl Place {
     pub(super) fn each(&self, uses: &[u16], mut each: impl FnMut(u16, usize)) {
         match self {
             Place::Each => uses.iter().zip(0..).for_each(|(used, line)| each(*used, line)),
-            Place::Lines(lines) => {
-                uses.iter().zip(&**lines).for_each(|(used, line)| each(*used, usize::from(*line)));
+            Place::Lines(lines, range) => {
+                let lines = uses.iter().zip(&lines[range.clone()]);
+                lines.for_each(|(used, line)| each(*used, usize::from(*line)));
             }
         }
     }
@@ -187,7 +187,8 @@ impl PlaceCursor {
             // A line has one.
             Place::Each if line < self.at => return Err(Malformed),
             Place::Each => line,
-            Place::Lines(lines) => {
+            Place::Lines(lines, range) => {
+                let lines = &lines[range.clone()];
                 let found = first_from(lines, self.at, line);
                 match lines.get(found) {
                     Some(&of) if usize::from(of) == line => found,

@@ -66,14 +66,7 @@ pub(super) fn decode_text(
     raw_len: usize,
     timestamps: Timestamps<'_>,
 ) -> Result<Vec<u8>, Malformed> {
-    decode(
-        stored,
-        raw_len,
-        timestamps,
-        &mut Scratch::default(),
-        as_text,
-        |malformed| malformed,
-    )
+    decode(stored, raw_len, timestamps, &mut Scratch::default(), as_text, |malformed| malformed)
 }
 
 /// A date and a time of day in some form, or a text that is nearly one.

@@ -19,8 +19,8 @@ use crate::scan::error::ReadError;
 use crate::sealed::{Cached, ColumnForm, ColumnKey, HeldDirectory, SealedSegment, hasher};
 use crate::types::ScanStats;
 use logsvc_segment::{
-    AbridgedLines, BlockInfo, BlockMetadata, ColumnKind, Decoder, LineOutcomes, LineParts, LinePlaces, Part, RunInfo,
-    SegmentError,
+    AbridgedLines, BlockInfo, BlockMetadata, ColumnKind, Decoder, LineOutcomes, LineParts,
+    LinePlaces, Part, RunInfo, SegmentError,
 };
 
 /// Why a column cannot be evaluated yet.

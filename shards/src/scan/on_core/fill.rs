@@ -152,8 +152,8 @@ impl<R: Runtime> Scan<'_, R> {
         let mut opened = OpenBlock::new(sealed, &directory, block);
         let is_limited = leaf.executor.open_bounds_ns() != leaf.bounds_ns;
         let abridges = leaf.abridger.is_some();
-        opened.is_searched = (is_limited || leaf.searcher.is_some() || abridges)
-            && prefers_parts(self.env, &opened);
+        opened.is_searched =
+            (is_limited || leaf.searcher.is_some() || abridges) && prefers_parts(self.env, &opened);
         opened.is_tested =
             self.job.filters != FilterWeight::NOTHING && prefers_parts(self.env, &opened);
         // Requests for deletion may look at other metadata.

@@ -4,6 +4,7 @@ use super::{Collector, LeafExecutor};
 use crate::engine::block::{EntryBlock, MetadataColumn, MetadataSets};
 use crate::engine::leaf::StreamState;
 use crate::engine::leaf::log::Position;
+use crate::engine::leaf::repeats::{Outcome, RepeatSlot};
 use crate::engine::leaf::samples::Sample;
 use crate::engine::leaf::series::series_of;
 use crate::engine::pipeline::Entry;
@@ -140,13 +141,54 @@ impl LeafExecutor {
 
     /// Runs the stages over an entry and takes it when they keep it.
     fn processed_entry(&mut self, stream: &StreamState, block: &EntryBlock<'_>, i: usize) {
-        let timestamp_ns = block.timestamps_ns[i];
         let stored_line = if stream.needs.lines { block.line_view().get(i) } else { &[] };
         if let (Some(probe), Some(base)) = (&mut self.shortcuts.probe, &stream.probe_base)
             && !probe.may_keep(base, &block.metadata, i, stored_line)
         {
             return;
         }
+        let slot = self.repeat_slot(stream, block, stored_line);
+        if let (Some(slot), Some(repeats)) = (slot, &mut self.shortcuts.repeats)
+            && let Some(outcome) = repeats.get(slot, stored_line)
+        {
+            if self.labels.meter().work(ENTRY_WORK)
+                && let Outcome::Kept { set, value } = outcome
+            {
+                self.stats.entries_kept += 1;
+                // The length of an abridged line is not asked for.
+                self.add_value(stream, block, i, (set, value), 0);
+            }
+            return;
+        }
+        let outcome = self.parsed_entry(stream, block, i, stored_line);
+        if let (Some(slot), Some(outcome)) = (slot, outcome)
+            && let Some(repeats) = &mut self.shortcuts.repeats
+        {
+            repeats.put(slot, stored_line, outcome);
+        }
+    }
+
+    /// Where the outcome of an entry is remembered, if it follows from the line alone.
+    fn repeat_slot(
+        &mut self,
+        stream: &StreamState,
+        block: &EntryBlock<'_>,
+        line: &[u8],
+    ) -> Option<RepeatSlot> {
+        let follows = stream.is_unread && matches!(block.metadata, MetadataColumn::None);
+        self.shortcuts.repeats.as_mut().filter(|_| follows)?.slot(line)
+    }
+
+    /// Runs the stages over an entry and takes it when they keep it. The outcome, where that is
+    /// no line and no failure.
+    fn parsed_entry(
+        &mut self,
+        stream: &StreamState,
+        block: &EntryBlock<'_>,
+        i: usize,
+        stored_line: &[u8],
+    ) -> Option<Outcome> {
+        let timestamp_ns = block.timestamps_ns[i];
         self.labels.start(&stream.base);
         if let MetadataColumn::Sets { set_ids, sets } = block.metadata {
             self.labels.add_metadata(sets.get(set_ids[i]));
@@ -154,7 +196,7 @@ impl LeafExecutor {
         let mut entry = Entry::new(stored_line, &mut self.line_buffer, &mut self.labels)
             .at(timestamp_ns, self.plan.now_ns);
         if !self.pipeline.process(&mut entry) {
-            return;
+            return (!entry.meter().is_stopped()).then_some(Outcome::Dropped);
         }
         if let Collector::Log(log) = &mut self.collector {
             self.stats.entries_kept += 1;
@@ -166,33 +208,49 @@ impl LeafExecutor {
             if let Some(position) = noted {
                 self.note_stored(stream, block, i, &position, stored_line);
             }
-            return;
+            return None;
         }
         if let Collector::Matches(_) = &self.collector {
             self.note_match(i);
-            return;
+            return None;
         }
         let mut value = 0.0;
         if let Collector::Samples { unwrap, .. } = &self.collector {
             match unwrap.sample(entry.labels) {
                 Some(sample) => value = sample,
-                None => return,
+                None => return Some(Outcome::Dropped),
             }
         }
         self.stats.entries_kept += 1;
-        let series = match series_of(&mut self.label_sets, entry.labels, &self.reduction) {
-            Ok(series) => series,
+        let line_len = entry.line().len();
+        let set = match series_of(&mut self.label_sets, entry.labels, &self.reduction) {
+            Ok(set) => set,
             Err(error) => {
                 self.failure = Some(error);
-                return;
+                return None;
             }
         };
+        self.add_value(stream, block, i, (set, value), line_len);
+        Some(Outcome::Kept { set, value })
+    }
+
+    /// Adds an entry that the stages keep with this label set and sample. `line_len` is the length
+    /// of its line in the end, if stages read lines.
+    fn add_value(
+        &mut self,
+        stream: &StreamState,
+        block: &EntryBlock<'_>,
+        i: usize,
+        (series, value): (u32, f64),
+        line_len: usize,
+    ) {
+        let timestamp_ns = block.timestamps_ns[i];
         match &mut self.collector {
             Collector::Log(_) | Collector::Patterns(_) | Collector::Matches(_) => {}
             Collector::Range(range) => {
                 let line_len = match range.value() {
                     EntryValue::One => 0,
-                    EntryValue::LineLength if stream.needs.lines => entry.line().len(),
+                    EntryValue::LineLength if stream.needs.lines => line_len,
                     EntryValue::LineLength | EntryValue::StoredSize => block.line_view().len_of(i),
                 };
                 let cell = range.cell(timestamp_ns);

@@ -20,12 +20,14 @@ use super::listed_sets::ListedSets;
 use super::log::{LogCollector, StreamKey};
 use super::probe::Probe;
 use super::range::RangeCollector;
+use super::repeats::Repeats;
 use super::series::reduction_of;
 use super::set_cache::SetCache;
 use super::sizes::MetadataShares;
 use super::stream_groups::StreamGroups;
 use super::unwrapped::UnwrappedCollector;
 use super::{LeafData, LeafResult, LeafStats, Needs, StreamState, failure_bytes};
+use crate::engine::abridge::Abridger;
 use crate::engine::block::{EntryBlock, MetadataColumn, rows_within};
 use crate::engine::error::{EvalError, PlanError};
 use crate::engine::filter::Selection;
@@ -62,6 +64,8 @@ struct Shortcuts {
     skips_metadata: bool,
     /// Where counts are grouped by listed labels.
     listed_sets: Option<ListedSets>,
+    /// Where the outcome of an entry may follow from its line alone.
+    repeats: Option<Repeats>,
 }
 
 /// Runs one leaf over the blocks of one core.
@@ -182,7 +186,13 @@ impl LeafExecutor {
             _ => None,
         };
         let hints = Hints::new(plan, &mut labels);
-        let shortcuts = Shortcuts { hints, probe, skips_metadata: true, listed_sets };
+        // Where a parser alone reads lines, equal lines have equal fields.
+        let repeats = Abridger::new(plan, &labels).map(|_| Repeats::new());
+        if repeats.is_some() {
+            // They end the leaf if that is too much.
+            let _ = labels.meter().admit(Repeats::BYTES);
+        }
+        let shortcuts = Shortcuts { hints, probe, skips_metadata: true, listed_sets, repeats };
         Ok(Self {
             plan: plan.clone(),
             shortcuts,
@@ -230,13 +240,30 @@ impl LeafExecutor {
                 (groups.group(labels, meter), self.sizes.stream(meter))
             };
             let needs = self.needs_of(&base);
-            return StreamState { base, probe_base: None, key, needs, plain_set, number };
+            let is_unread = false;
+            return StreamState {
+                base,
+                probe_base: None,
+                key,
+                needs,
+                plain_set,
+                number,
+                is_unread,
+            };
         }
         if let (Some(groups), Reduction::By(listed)) = (&mut self.listed_groups, &self.reduction) {
             let group = self.label_sets.intern_listed(labels, listed, &self.labels);
             let base = groups.base(group, labels, listed, &self.labels);
             let (needs, key) = (self.needs_of(&base), self.no_key.clone());
-            return StreamState { base, probe_base: None, key, needs, plain_set: group, number: 0 };
+            return StreamState {
+                base,
+                probe_base: None,
+                key,
+                needs,
+                plain_set: group,
+                number: 0,
+                is_unread: false,
+            };
         }
         let base = self.labels.base(labels);
         self.labels.start(&base);
@@ -257,7 +284,10 @@ impl LeafExecutor {
         };
         let needs = self.needs_of(&base);
         let probe_base = self.shortcuts.probe.as_mut().map(|probe| probe.base(labels));
-        StreamState { base, probe_base, key, needs, plain_set, number }
+        let is_read = |(names, _): (&[NameId], bool)| names.iter().any(|name| base.has(*name));
+        let is_unread =
+            self.shortcuts.repeats.is_some() && !self.labels.wanted_names().is_none_or(is_read);
+        StreamState { base, probe_base, key, needs, plain_set, number, is_unread }
     }
 
     /// Whether the labels of streams make no difference, so that one [`StreamState`] serves

@@ -8,7 +8,10 @@ use super::*;
 use crate::columns::packed::Malformed;
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
-pub(in super::super) fn take_apart(stored: &Stored, raw_len: usize) -> Result<Option<LineParts>, Malformed> {
+pub(in super::super) fn take_apart(
+    stored: &Stored,
+    raw_len: usize,
+) -> Result<Option<LineParts>, Malformed> {
     let mut scratch = Scratch::default();
     let Stored { bytes, has_times, .. } = stored;
     LineParts::new(bytes, raw_len, *has_times, &mut scratch, as_text, |malformed| malformed)
