@@ -76,6 +76,7 @@ pub(super) const ORDERS: &[Order] = &[
             "params result",
             "plan template",
             "patterns pipeline volume",
+            "abridge",
             "estimate fields leaf required reuse",
             "merge parts",
             "testing",

@@ -205,3 +205,32 @@ fn leaves_that_need_lines_have_no_abridger() {
         assert!(executor.abridger().is_none(), "{query}");
     }
 }
+
+#[test]
+fn remembered_outcomes_are_those_of_the_pipeline() {
+    for seed in seeds(300) {
+        let _guard = SeedGuard(seed);
+        let mut rng = Rng::new(seed);
+        let query = *rng.pick(&QUERIES);
+        let params = QueryParams::instant(1_000_000_000);
+        let query = crate::syntax::parse(query).expect("a query");
+        let plan = Plan::new(&query, &params).expect("a plan");
+        let lines: Vec<String> = (0..rng.between(1, 20)).map(|_| line(&mut rng)).collect();
+        let mut store = TestStore::new();
+        let streams: [&[(&str, &str)]; 3] =
+            [&[("x", "y")], &[("x", "y"), ("a", "s")], &[("x", "y"), ("z", "1")]];
+        let streams = streams.map(|pairs| Labels::from_pairs(pairs.to_vec()).expect("labels"));
+        for timestamp_ns in 0..300 {
+            let metadata = match rng.below(4) {
+                0 => vec![(rng.pick(&["b", "q"]).to_string(), "meta".to_owned())],
+                _ => Vec::new(),
+            };
+            let line = rng.pick(&lines).clone().into_bytes();
+            store.push(rng.pick(&streams), TestEntry { timestamp_ns, line, metadata });
+        }
+        let block_entries = rng.between(1, 100) as usize;
+        let remembered = store.run(&plan, &Layout { block_entries, ..Layout::default() });
+        let parsed = store.run(&plan, &Layout::PLAIN);
+        assert_eq!(format!("{remembered:?}"), format!("{parsed:?}"), "{query}");
+    }
+}

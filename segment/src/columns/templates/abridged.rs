@@ -13,7 +13,7 @@ use logsvc_logql::engine::{Abridger, AbridgerState, NumberKind};
 
 use super::super::packed::Malformed;
 use super::decode::NUMBER_ROOM;
-use super::parts::Numbers;
+use super::parts::{Numbers, Use};
 use super::{END, Form, LineParts, LinePlaces, MAX_COLUMNS};
 
 /// The abridged lines of a block.
@@ -94,69 +94,58 @@ impl LineParts {
         };
         let mut numbers: Vec<Option<Numbers<'_>>> = Vec::new();
         numbers.resize_with(self.slot_count() - 1, || None);
-        let forms: Vec<Form> = self.forms().collect();
-        // The next use of each slot.
-        let mut next_uses = [0u32; MAX_COLUMNS + 1];
-        for (slot, next) in next_uses.iter_mut().enumerate().take(self.slot_count()) {
-            *next = self.first_use(slot) as u32;
-        }
+        let kinds: Vec<Option<NumberKind>> = self.forms().map(kind_of).collect();
         let mut found = AbridgedLines::default();
         found.ends.reserve_exact(self.line_count());
         let mut refused = Vec::new();
-        for line in 0..self.line_count() {
-            let start = found.lines.len();
-            let mut state = Abridger::START;
-            let mut slot = 0;
-            loop {
-                let place = next_uses[slot] as usize;
-                next_uses[slot] += 1;
-                let used = *self.uses.get(place).ok_or(Malformed)?;
-                if state != REFUSED
-                    && let Some(column) = slot.checked_sub(1)
-                    && let Some(kind) = kind_of(forms[column])
-                {
-                    let step = moves.number(column, state, kind);
-                    state = step.to;
-                    if step.len > 0 {
-                        found.lines.extend_from_slice(moves.text_of(step));
-                    }
-                    if step.is_kept {
-                        let of = match &mut numbers[column] {
-                            Some(of) => of,
-                            none => none.insert(self.numbers_of(column)?),
-                        };
-                        let mut digits = [0; NUMBER_ROOM];
-                        let index = place - self.first_use(slot);
-                        let number = of.number(index, timestamps_ns.get(line), &mut digits)?;
-                        found.lines.extend_from_slice(number);
-                    }
+        let (mut start, mut state) = (0, Abridger::START);
+        let refused_max = self.line_count() / REFUSED_ONE_IN;
+        let walked = self.walk(|Use { line, slot, place, fragment }| {
+            if state != REFUSED
+                && let Some(column) = slot.checked_sub(1)
+                && let Some(kind) = kinds[column]
+            {
+                let step = moves.number(column, state, kind);
+                state = step.to;
+                if step.len > 0 {
+                    found.lines.extend_from_slice(moves.text_of(step));
                 }
-                if state != REFUSED {
-                    let step = moves.fragment(used, state);
-                    state = step.to;
-                    if step.len > 0 {
-                        found.lines.extend_from_slice(moves.text_of(step));
-                    }
-                }
-                match self.nexts[usize::from(used)] {
-                    END => break,
-                    next => slot = usize::from(next) + 1,
+                if step.is_kept {
+                    let of = match &mut numbers[column] {
+                        Some(of) => of,
+                        none => none.insert(self.numbers_of(column)?),
+                    };
+                    let mut digits = [0; NUMBER_ROOM];
+                    let index = place - self.first_use(slot);
+                    let number = of.number(index, timestamps_ns.get(line), &mut digits)?;
+                    found.lines.extend_from_slice(number);
                 }
             }
-            if state == REFUSED || !moves.abridger.end(state, &mut found.lines) {
-                found.lines.truncate(start);
-                refused.push(line);
-                if refused.len() * REFUSED_ONE_IN > self.line_count() {
-                    return Ok(None);
+            if state != REFUSED {
+                let step = moves.fragment(fragment, state);
+                state = step.to;
+                if step.len > 0 {
+                    found.lines.extend_from_slice(moves.text_of(step));
                 }
             }
-            found.ends.push(found.lines.len() as u32);
+            if self.nexts[usize::from(fragment)] == END {
+                if state == REFUSED || !moves.abridger.end(state, &mut found.lines) {
+                    found.lines.truncate(start);
+                    refused.push(line);
+                    if refused.len() > refused_max {
+                        // The block is read as a whole, and tells then whether it is malformed.
+                        return Err(Malformed);
+                    }
+                }
+                found.ends.push(found.lines.len() as u32);
+                (start, state) = (found.lines.len(), Abridger::START);
+            }
+            Ok(())
+        });
+        if refused.len() > refused_max {
+            return Ok(None);
         }
-        for (slot, next) in next_uses.iter().enumerate().take(self.slot_count()) {
-            if *next as usize != self.first_use(slot) + self.uses_of(slot).len() {
-                return Err(Malformed);
-            }
-        }
+        walked?;
         if refused.is_empty() {
             return Ok(Some(found));
         }

@@ -43,6 +43,16 @@ pub struct LineParts {
     has_times: bool,
 }
 
+/// A fragment of a line.
+#[derive(Clone, Copy)]
+pub(super) struct Use {
+    pub(super) line: usize,
+    pub(super) slot: usize,
+    /// Its place among the uses of all slots.
+    pub(super) place: usize,
+    pub(super) fragment: u16,
+}
+
 /// The numbers of a column, which are read in their order.
 pub(super) struct Numbers<'a> {
     form: Form,
@@ -158,12 +168,15 @@ impl LineParts {
         &self.text[start..self.fragment_ends[fragment] as usize]
     }
 
-    /// Calls `each` with every use: its line, its place in the uses, and its fragment.
+    /// Calls `each` with every use, in the order of lines, up to its first error.
     ///
     /// # Errors
-    /// If the lines use another number of fragments of a slot than it has uses.
+    /// That one; or if the lines use another number of fragments of a slot than it has uses.
     #[inline]
-    pub(super) fn walk(&self, mut each: impl FnMut(usize, usize, u16)) -> Result<(), Malformed> {
+    pub(super) fn walk(
+        &self,
+        mut each: impl FnMut(Use) -> Result<(), Malformed>,
+    ) -> Result<(), Malformed> {
         // The next use of each slot.
         let mut places = [0u32; MAX_COLUMNS + 2];
         places[1..=self.use_ends.len()].copy_from_slice(&self.use_ends);
@@ -172,7 +185,7 @@ impl LineParts {
             loop {
                 let place = &mut places[usize::from(slot)];
                 let used = *self.uses.get(*place as usize).ok_or(Malformed)?;
-                each(line, *place as usize, used);
+                each(Use { line, slot: slot.into(), place: *place as usize, fragment: used })?;
                 *place += 1;
                 match self.nexts[usize::from(used)] {
                     END => break,

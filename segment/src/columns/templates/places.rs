@@ -143,7 +143,10 @@ impl LinePlaces {
     /// Works all slots out, line by line.
     fn walk(&mut self, parts: &LineParts) -> Result<(), Malformed> {
         let mut lines = vec![0; parts.uses.len()];
-        parts.walk(|line, place, _| lines[place] = line as u16)?;
+        parts.walk(|used| {
+            lines[used.place] = used.line as u16;
+            Ok(())
+        })?;
         let lines: Arc<[u16]> = lines.into();
         let of_slot = |slot| {
             let start = parts.first_use(slot);
