@@ -11,10 +11,11 @@
 //! same lines.
 
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use super::super::packed::{Cursor, Malformed};
 use super::decode::{NUMBER_ROOM, Scratch, write_number};
-use super::head::{Column, Reader, fragment_of};
+use super::head::{Column, Reader, fragment_of, next_of};
 use super::places::{LinePlaces, PlaceCursor};
 use super::times::ColumnClock;
 use super::{END, Form, MAX_COLUMNS};
@@ -32,8 +33,13 @@ pub struct LineParts {
     slot_starts: Vec<u32>,
     /// The fragments that lines use, slot by slot, and in each slot line by line.
     pub(super) uses: Vec<u16>,
+    /// The column after the fragment of each use, or [`END`]: a walk along lines does not wait for
+    /// the fragment.
+    use_nexts: Vec<u8>,
     /// The exclusive end of each slot in the uses.
     use_ends: Vec<u32>,
+    /// The line of each use, if that was worked out and is kept.
+    walked: OnceLock<Arc<[u16]>>,
     columns: Vec<Column>,
     /// The stored bytes of the columns.
     numbers: Vec<u8>,
@@ -98,7 +104,9 @@ impl LineParts {
             nexts: head.nexts.clone(),
             slot_starts: head.slot_starts.clone(),
             uses: head.uses.iter().map(|&used| fragment_of(used) as u16).collect(),
+            use_nexts: head.uses.iter().map(|&used| next_of(used)).collect(),
             use_ends: head.use_ends.clone(),
+            walked: OnceLock::new(),
             columns: head.columns.clone(),
             numbers: stored[head.numbers.clone()].to_vec(),
             lines: head.lines,
@@ -117,6 +125,20 @@ impl LineParts {
     #[inline]
     pub fn line_count(&self) -> usize {
         self.lines
+    }
+
+    /// The line of each use, if it is kept.
+    pub(super) fn walked(&self) -> Option<&Arc<[u16]>> {
+        self.walked.get()
+    }
+
+    /// Keeps what a walk along the lines has found, which [`Self::held_bytes`] counts from here
+    /// on. `places` are those of these parts.
+    pub fn keep(&self, places: &LinePlaces) {
+        if let Some(lines) = &places.walked {
+            // Another thread may have kept the same.
+            let _ = self.walked.set(Arc::clone(lines));
+        }
     }
 
     /// Number of slots; there is one at least.
@@ -158,6 +180,8 @@ impl LineParts {
                 + self.use_ends.capacity())
             + self.nexts.capacity()
             + 2 * self.uses.capacity()
+            + self.use_nexts.capacity()
+            + self.walked().map_or(0, |lines| 2 * lines.len())
             + size_of::<Column>() * self.columns.capacity()
             + self.numbers.capacity()
     }
@@ -183,11 +207,12 @@ impl LineParts {
         for line in 0..self.lines {
             let mut slot = 0u8;
             loop {
-                let place = &mut places[usize::from(slot)];
-                let used = *self.uses.get(*place as usize).ok_or(Malformed)?;
-                each(Use { line, slot: slot.into(), place: *place as usize, fragment: used })?;
-                *place += 1;
-                match self.nexts[usize::from(used)] {
+                let next = &places[usize::from(slot)];
+                let (place, next) = (*next as usize, *next + 1);
+                let fragment = *self.uses.get(place).ok_or(Malformed)?;
+                places[usize::from(slot)] = next;
+                each(Use { line, slot: slot.into(), place, fragment })?;
+                match self.use_nexts[place] {
                     END => break,
                     next => slot = next + 1,
                 }

@@ -22,6 +22,8 @@ pub struct LinePlaces {
     before: Vec<[u64; 4]>,
     /// Uses and lines that were looked at.
     work: usize,
+    /// The lines of all uses, after a walk.
+    pub(super) walked: Option<Arc<[u16]>>,
 }
 
 /// The lines that use a slot.
@@ -34,7 +36,7 @@ pub(super) enum Place {
 }
 
 /// A walk along all lines looks at each use once, but one look waits for the other. It is worth
-/// it when so many uses of each one of the block were looked at.
+/// it where so many looks for each use of the block would be needed.
 const MOST_LOOKS: usize = 1;
 
 impl LinePlaces {
@@ -52,14 +54,41 @@ impl LinePlaces {
                 }
             }
         }
-        if !self.find(parts, slot, &mut vec![false; parts.slot_count()])? {
-            self.walk(parts)?;
+        if self.slots[slot].is_none() {
+            let mut is_begun = vec![false; parts.slot_count()];
+            let work = self.work_for(parts, slot, &mut is_begun);
+            self.work += work;
+            let is_long = self.work > MOST_LOOKS * parts.uses.len() || parts.walked().is_some();
+            if is_long || !self.find(parts, slot, &mut vec![false; parts.slot_count()])? {
+                self.walk(parts)?;
+            }
         }
         self.slots[slot].clone().ok_or(Malformed)
     }
 
-    /// Works a slot out, after those before it. False if a slot comes before itself, or if that
-    /// is too much work.
+    /// The slots that lead to one.
+    fn slots_before(&self, slot: usize) -> Vec<usize> {
+        // Nothing leads to slot 0, which is known.
+        let words = self.before[slot - 1];
+        let bits =
+            words.iter().zip(0..).flat_map(|(&word, at)| Bits(word).map(move |b| 64 * at + b));
+        bits.collect()
+    }
+
+    /// The uses and lines that are to be looked at to work a slot out.
+    fn work_for(&self, parts: &LineParts, slot: usize, is_counted: &mut [bool]) -> usize {
+        if self.slots[slot].is_some() || std::mem::replace(&mut is_counted[slot], true) {
+            return 0;
+        }
+        let before = self.slots_before(slot);
+        let lines = if before.len() > 1 { parts.line_count() } else { 0 };
+        let uses = before
+            .iter()
+            .map(|&slot| parts.uses_of(slot).len() + self.work_for(parts, slot, is_counted));
+        lines + uses.sum::<usize>()
+    }
+
+    /// Works a slot out, after those before it. False if a slot comes before itself.
     fn find(
         &mut self,
         parts: &LineParts,
@@ -72,17 +101,11 @@ impl LinePlaces {
         if std::mem::replace(&mut is_begun[slot], true) {
             return Ok(false);
         }
-        // Slot 0 is known.
-        let bits = self.before[slot - 1];
-        let before = (0..parts.slot_count()).filter(|slot| bits[slot / 64] >> (slot % 64) & 1 == 1);
-        let before: Vec<usize> = before.collect();
+        let before = self.slots_before(slot);
         for &slot in &before {
             if !self.find(parts, slot, is_begun)? {
                 return Ok(false);
             }
-        }
-        if self.work > MOST_LOOKS * parts.uses.len() {
-            return Ok(false);
         }
         let place = self.behind(parts, &before, slot - 1)?;
         let uses = match &place {
@@ -98,7 +121,7 @@ impl LinePlaces {
 
     /// The lines with a number of a column, to which some slots lead.
     fn behind(
-        &mut self,
+        &self,
         parts: &LineParts,
         before: &[usize],
         column: usize,
@@ -109,7 +132,6 @@ impl LinePlaces {
             if parts.nexts[parts.fragments_of(slot)].iter().all(|&next| leads(next)) {
                 return Ok(place.clone());
             }
-            self.work += parts.uses_of(slot).len();
             let mut lines = vec![0; parts.uses_of(slot).len()];
             let mut len = 0;
             place.each(parts.uses_of(slot), |used, line| {
@@ -120,10 +142,8 @@ impl LinePlaces {
         }
         // In which order one line uses the slots makes no difference here.
         let mut counts = vec![0u32; parts.line_count()];
-        self.work += counts.len();
         let mut all = 0;
         for &slot in before {
-            self.work += parts.uses_of(slot).len();
             let place = self.slots[slot].as_ref().ok_or(Malformed)?;
             place.each(parts.uses_of(slot), |used, line| {
                 let is_led = u32::from(leads(parts.nexts[usize::from(used)]));
@@ -142,18 +162,39 @@ impl LinePlaces {
 
     /// Works all slots out, line by line.
     fn walk(&mut self, parts: &LineParts) -> Result<(), Malformed> {
+        if let Some(lines) = parts.walked() {
+            self.take(parts, Arc::clone(lines));
+            return Ok(());
+        }
         let mut lines = vec![0; parts.uses.len()];
         parts.walk(|used| {
             lines[used.place] = used.line as u16;
             Ok(())
         })?;
-        let lines: Arc<[u16]> = lines.into();
+        self.take(parts, lines.into());
+        Ok(())
+    }
+
+    fn take(&mut self, parts: &LineParts, lines: Arc<[u16]>) {
         let of_slot = |slot| {
             let start = parts.first_use(slot);
             Some(Place::Lines(Arc::clone(&lines), start..start + parts.uses_of(slot).len()))
         };
         self.slots = (0..parts.slot_count()).map(of_slot).collect();
-        Ok(())
+        self.walked = Some(lines);
+    }
+}
+
+/// The places of the bits of a word that are set.
+struct Bits(u64);
+
+impl Iterator for Bits {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let bit = (self.0 != 0).then(|| self.0.trailing_zeros() as usize)?;
+        self.0 &= self.0 - 1;
+        Some(bit)
     }
 }
 

@@ -192,6 +192,13 @@ fn the_lines_that_are_asked_for_are_joined() {
         let each = |n, line: &[u8]| found.push((n, line.to_vec()));
         let joined = parts.join(&mut places, times, start..end, |n| wanted[n], each);
         assert_eq!(joined, Ok(()));
+        // What a walk has found serves others.
+        parts.keep(&places);
+        let mut again = Vec::new();
+        let each = |n, line: &[u8]| again.push((n, line.to_vec()));
+        let mut others = LinePlaces::default();
+        let joined = parts.join(&mut others, times, start..end, |n| wanted[n], each);
+        assert_eq!((joined, &again), (Ok(()), &found));
         let beyond = start..lines.len() + 1;
         let joined = parts.join(&mut places, times, beyond, |_| true, |_, _| ());
         assert_eq!(joined, Err(Malformed));
