@@ -79,12 +79,15 @@ enum State {
 }
 
 /// Most states; keys are part of some.
-const MAX_STATES: usize = 4096;
+const MAX_STATES: usize = 512;
 
 /// Longer keys are not looked at in pieces.
-const MAX_KEY_BYTES: usize = 256;
+const MAX_KEY_BYTES: usize = 64;
 
 impl Abridger {
+    /// Memory of an abridger in bytes, at most: each state, and its key, is there twice.
+    pub const MOST_BYTES: usize = 2 * MAX_STATES * (size_of::<State>() + 2 * MAX_KEY_BYTES);
+
     /// The state at the beginning of a line.
     pub const START: AbridgerState = 0;
 

@@ -73,10 +73,13 @@ impl Leaf {
     ) -> Leaf {
         let streams_are_alike = executor.streams_are_alike();
         let states = if streams_are_alike { 1 } else { streams.len() };
-        let has_memory = executor.hold(states * size_of::<Option<StreamState>>());
+        let abridger = executor.abridger();
+        let abridger_bytes = abridger.as_ref().map_or(0, |_| Abridger::MOST_BYTES);
+        let states_bytes = states * size_of::<Option<StreamState>>();
+        let has_memory = executor.hold(states_bytes + abridger_bytes);
         Leaf {
             searcher: Searcher::new(plan, &executor),
-            abridger: executor.abridger(),
+            abridger,
             executor,
             // Without memory the leaf is stopped and asks for no state.
             states: (0..if has_memory { states } else { 0 }).map(|_| None).collect(),

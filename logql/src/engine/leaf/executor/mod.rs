@@ -446,6 +446,7 @@ impl LeafExecutor {
             + self.reduction.held_bytes()
             + self.listed_groups.as_ref().map_or(0, ListedGroups::held_bytes)
             + self.shortcuts.listed_sets.as_ref().map_or(0, ListedSets::held_bytes)
+            + self.shortcuts.repeats.as_ref().map_or(0, |_| Repeats::BYTES)
             + self.selection.held_bytes()
             + self.failure.as_ref().map_or(0, failure_bytes)
             + self.guard.as_ref().map_or(0, SeriesGuard::held_bytes)
