@@ -292,6 +292,12 @@ impl MetadataSets {
         self.names.len() >= MAX_NAMES || self.names.iter().any(|span| self.text_of(*span) == name)
     }
 
+    /// False if no name and no value has this text.
+    #[must_use]
+    pub fn may_have_text(&self, text: &str) -> bool {
+        memchr::memmem::find(self.text.as_bytes(), text.as_bytes()).is_some()
+    }
+
     /// Adds a text for [`MetadataSets::push_set`] without a search for an equal text:
     /// for texts that are distinct because a dictionary has stored them. `None` when
     /// the dictionary is full.

@@ -1,5 +1,5 @@
-//! Counts by fields of sealed lines: the lines are not put together for them, and the answers and
-//! what counts as read are the same.
+//! Questions about fields of sealed entries: lines are not put together for those of lines, and
+//! not read where metadata alone tells. The answers and what counts as read are the same.
 
 use logsvc_logql::engine::QueryParams;
 use logsvc_logql::engine::testing::TestEntry;
@@ -107,4 +107,63 @@ fn fields_of_sealed_lines_are_found_without_the_lines() {
         }
         cluster.stop().expect("a healthy disk");
     }
+}
+
+/// An id that is metadata of the entry with this number.
+fn trace_id(number: u64) -> String {
+    let half = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    format!("{half:016x}{:016x}", half.rotate_left(23) ^ number)
+}
+
+#[test]
+fn metadata_rules_blocks_out_that_filters_let_pass() {
+    const ABSENT: u64 = 3000;
+    let simulation = Simulation::new(1);
+    let mut life = Life::new(&simulation, 1);
+    let upkeep = Upkeep { cache_max_bytes: 0, ..SealPolicy::ON_REQUEST.into() };
+    let cluster = Cluster::start_sealing(&simulation, 1, WalConfig::default(), upkeep)
+        .expect("a healthy disk");
+    let entry = |(number, (stream, mut entry)): (u64, (usize, TestEntry))| {
+        // Some entries have other metadata, or none.
+        if number % 3 != 0 {
+            entry.metadata = vec![("trace_id".to_owned(), trace_id(number))];
+        }
+        (stream, entry)
+    };
+    let entries: Vec<_> = (0..).zip(entries(Style::Logfmt)).map(entry).collect();
+    let line_bytes: u64 = entries.iter().map(|(_, entry)| entry.line.len() as u64).sum();
+    assert!(life.push_entries(&cluster, entries));
+    assert!(life.flush(&cluster, true));
+    let tenant = life.model.streams[0].definition.tenant.clone();
+    let store = life.model.store(&tenant);
+    let end_ns = START_NS + ENTRIES * STEP_NS;
+    let ask = |filter: &str, from_ns: i64, tally: &mut Tally| {
+        let params = QueryParams::range(from_ns, end_ns, SECOND_NS);
+        let query = Query { text: format!("{{s=\"0\"}} | {filter}"), params };
+        compare(&cluster, &tenant, &store, &query, tally);
+    };
+    let mut tally = Tally::default();
+    for number in 0..40 {
+        let id = trace_id(number);
+        ask(&format!("trace_id=\"{id}\""), START_NS, &mut tally);
+        ask(&format!("trace_id=\"{id}\" | method=\"meta\""), START_NS, &mut tally);
+        ask(&format!("trace_id=\"{id}\" or trace_id=\"\""), START_NS, &mut tally);
+        ask(&format!("s=\"0\" | trace_id=\"{id}\""), START_NS + 9 * SECOND_NS, &mut tally);
+        ask(&format!("logfmt | trace_id=\"{id}\""), START_NS, &mut tally);
+    }
+    assert!(tally.empty > 40 && tally.queries - tally.empty > 40, "{tally:?}");
+    let mut passed = 0;
+    for number in 0..ABSENT {
+        let mut tally = Tally::default();
+        ask(&format!("trace_id=\"{}\"", trace_id(1 << 40 | number)), START_NS, &mut tally);
+        if tally.stats.sealed_blocks > 0 {
+            passed += 1;
+            assert_eq!(tally.stats.sealed_entries, ENTRIES as u64, "{tally:?}");
+            assert_eq!(tally.stats.sealed_line_bytes, line_bytes, "{tally:?}");
+            assert!(tally.stats.decoded_bytes < line_bytes, "{tally:?}");
+        }
+    }
+    // The filters let one in some hundred pass.
+    assert!((1..ABSENT / 50).contains(&passed), "{passed}");
+    cluster.stop().expect("a healthy disk");
 }

@@ -112,6 +112,8 @@ pub(in crate::scan) struct OpenBlock {
     pub(in crate::scan) listed: Option<ListedNames>,
     /// Whether lines are looked for in their parts.
     pub(in crate::scan) is_searched: bool,
+    /// Which of the leaf's pairs no entry has, once the metadata was looked at.
+    pub(super) lacking: Option<Vec<bool>>,
     /// The lines that a search has found, once it was made.
     pub(in crate::scan) found: Option<Option<Arc<Found>>>,
     /// Whether the parts may tell that requests for deletion hide nothing.
@@ -145,6 +147,7 @@ impl OpenBlock {
             fresh: Vec::new(),
             listed: None,
             is_searched: false,
+            lacking: None,
             found: None,
             is_tested: false,
             hidden_lines: Vec::new(),
@@ -301,15 +304,19 @@ impl OpenBlock {
                 Cached::Lines(column) => columns.lines = Some(column),
                 Cached::Metadata(column) => {
                     columns.metadata = column;
-                    if !std::mem::replace(&mut self.is_metadata_counted, true) {
-                        stats.sealed_metadata_bytes += u64::from(self.info.metadata_bytes);
-                    }
+                    self.count_metadata(stats);
                 }
                 other => unreachable!("{other:?} under the key of {column:?}"),
             }
         }
         self.count(stats);
         Ok(columns)
+    }
+
+    fn count_metadata(&mut self, stats: &mut ScanStats) {
+        if !std::mem::replace(&mut self.is_metadata_counted, true) {
+            stats.sealed_metadata_bytes += u64::from(self.info.metadata_bytes);
+        }
     }
 
     fn count(&mut self, stats: &mut ScanStats) {
@@ -338,6 +345,25 @@ impl OpenBlock {
         match self.column(Column::Parts, decoder, stats)? {
             Cached::Parts(parts) => Ok(Some(parts)),
             other => unreachable!("{other:?} under the key of parts"),
+        }
+    }
+
+    /// The block's metadata, whether or not a run was asked for.
+    pub(super) fn metadata(
+        &mut self,
+        decoder: &mut Decoder,
+        stats: &mut ScanStats,
+    ) -> Result<Option<Arc<BlockMetadata>>, Unready> {
+        if self.is_missing(Column::Metadata) {
+            return Err(Unready::Missing);
+        }
+        match self.column(Column::Metadata, decoder, stats)? {
+            Cached::Metadata(column) => {
+                self.count(stats);
+                self.count_metadata(stats);
+                Ok(column)
+            }
+            other => unreachable!("{other:?} under the key of metadata"),
         }
     }
 

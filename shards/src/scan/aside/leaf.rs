@@ -22,6 +22,7 @@ use super::batch::{Batch, BlockWork, Damage, Item, RunWork, StreamRun};
 use super::columns::{OpenBlock, Unready};
 use super::hiding::HidingSearches;
 use super::metadata::{dictionary_bytes, intern, metadata_bytes};
+use super::pairs::RequiredPairs;
 use super::search::Searcher;
 use crate::deletion::HiddenEntries;
 use crate::scan::head_blocks::arrival;
@@ -45,6 +46,7 @@ pub(in crate::scan) struct Leaf {
     pub(in crate::scan) searcher: Option<Searcher>,
     /// What makes lines shorter, if a parser alone reads lines.
     pub(in crate::scan) abridger: Option<Abridger>,
+    pub(super) pairs: RequiredPairs,
     /// By [`Leaf::state_index`].
     pub(in crate::scan) states: Vec<Option<StreamState>>,
     /// The states of streams that are counted together, by the label's value.
@@ -80,6 +82,7 @@ impl Leaf {
         Leaf {
             searcher: Searcher::new(plan, &executor),
             abridger,
+            pairs: RequiredPairs::new(plan),
             executor,
             // Without memory the leaf is stopped and asks for no state.
             states: (0..if has_memory { states } else { 0 }).map(|_| None).collect(),
@@ -300,7 +303,8 @@ impl Leaf {
         }
         let needs = self.needs_with(stream, hidden_by);
         let is_done = hidden_by.is_empty()
-            && (self.searched_run(opened, run, stream, number)?
+            && (self.lacks_pairs(opened, run, stream)?
+                || self.searched_run(opened, run, stream, number)?
                 || self.abridged_run(opened, run, stream, number)?);
         if !is_done {
             let columns = opened.run(run, needs, &mut self.decoder, &mut self.stats)?;

@@ -11,6 +11,7 @@ mod columns;
 mod hiding;
 mod leaf;
 mod metadata;
+mod pairs;
 mod search;
 
 pub use allowance::{PartAllowance, stop_of};

@@ -207,13 +207,16 @@ impl<R: Runtime> Scan<'_, R> {
                         true => opened.is_searched,
                         false => opened.is_tested && leaf.can_test_parts(stream, &hidden_by),
                     };
-                if in_parts {
+                let asks_metadata = hidden_by.is_empty() && leaf.asks_metadata(run, stream);
+                if asks_metadata && run.has_metadata {
+                    batch.bytes += load(env, sealed, &mut opened, Column::Metadata, stats).await;
+                } else if in_parts && !asks_metadata {
                     batch.bytes += load(env, sealed, &mut opened, Column::Parts, stats).await;
                 }
                 // A run that counts once a limit is reached has entries that count.
                 // So has one whose lines are abridged, unless a search leaves it out.
                 let is_needed = is_limited || (abridges && leaf.searcher.is_none());
-                if !in_parts || is_needed {
+                if !asks_metadata && (!in_parts || is_needed) {
                     let needs = Needs {
                         line_lengths: needs.line_lengths && !in_parts,
                         lines: needs.lines && !in_parts,
