@@ -57,6 +57,12 @@ fn entries(style: Style) -> Vec<(usize, TestEntry)> {
     (0..ENTRIES).map(entry).collect()
 }
 
+/// A node without a cache: lines that are in the cache as a whole are not read in parts.
+fn start(simulation: &Simulation) -> Cluster<'_> {
+    let upkeep = Upkeep { cache_max_bytes: 0, ..SealPolicy::ON_REQUEST.into() };
+    Cluster::start_sealing(simulation, 1, WalConfig::default(), upkeep).expect("a healthy disk")
+}
+
 fn pipelines(style: Style) -> &'static [&'static str] {
     match style {
         Style::Json => &["| json", "| json | __error__=\"\"", "| json | more_n>=500"],
@@ -70,10 +76,7 @@ fn fields_of_sealed_lines_are_found_without_the_lines() {
     for style in [Style::Json, Style::Logfmt, Style::Access] {
         let simulation = Simulation::new(1);
         let mut life = Life::new(&simulation, 1);
-        // Lines that are in the cache as a whole are not read in parts.
-        let upkeep = Upkeep { cache_max_bytes: 0, ..SealPolicy::ON_REQUEST.into() };
-        let cluster = Cluster::start_sealing(&simulation, 1, WalConfig::default(), upkeep)
-            .expect("a healthy disk");
+        let cluster = start(&simulation);
         let entries = entries(style);
         let line_bytes: u64 = entries.iter().map(|(_, entry)| entry.line.len() as u64).sum();
         assert!(life.push_entries(&cluster, entries));
@@ -120,9 +123,7 @@ fn metadata_rules_blocks_out_that_filters_let_pass() {
     const ABSENT: u64 = 3000;
     let simulation = Simulation::new(1);
     let mut life = Life::new(&simulation, 1);
-    let upkeep = Upkeep { cache_max_bytes: 0, ..SealPolicy::ON_REQUEST.into() };
-    let cluster = Cluster::start_sealing(&simulation, 1, WalConfig::default(), upkeep)
-        .expect("a healthy disk");
+    let cluster = start(&simulation);
     let entry = |(number, (stream, mut entry)): (u64, (usize, TestEntry))| {
         // Some entries have other metadata, or none.
         if number % 3 != 0 {

@@ -97,33 +97,20 @@ fn line(rng: &mut Rng) -> String {
 fn abridged(rng: &mut Rng, abridger: &mut Abridger, line: &[u8]) -> Option<Vec<u8>> {
     let (mut state, mut out, mut at) = (Abridger::START, Vec::new(), 0);
     while at < line.len() {
-        let kind = *rng.pick(&[NumberKind::Decimal, NumberKind::Hex]);
-        if line[at].is_ascii_digit() && rng.below(8) == 0 {
-            // As long as it may be a part of a time.
-            let kind = *rng.pick(&[NumberKind::Time, NumberKind::SpacedTime]);
-            let is_of_time = |byte: &u8| {
-                byte.is_ascii_alphanumeric()
-                    || b"-/:.,".contains(byte)
-                    || (kind == NumberKind::SpacedTime && *byte == b' ')
-            };
-            let len = line[at..].iter().take_while(|byte| is_of_time(byte)).count();
-            let number = abridger.number(state, kind, &mut out)?;
-            if number.is_kept {
-                out.extend_from_slice(&line[at..at + len]);
-            }
-            state = number.state;
-            at += len;
-            continue;
-        }
-        let is_digit = |byte: &u8| match kind {
+        let is_time = line[at].is_ascii_digit() && rng.below(8) == 0;
+        let kind = match is_time {
+            true => *rng.pick(&[NumberKind::Time, NumberKind::SpacedTime]),
+            false => *rng.pick(&[NumberKind::Decimal, NumberKind::Hex]),
+        };
+        let may_have = |byte: &u8| match kind {
+            NumberKind::Decimal => byte.is_ascii_digit(),
             NumberKind::Hex => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
-            _ => byte.is_ascii_digit(),
+            NumberKind::SpacedTime if *byte == b' ' => true,
+            _ => byte.is_ascii_alphanumeric() || b"-/:.,".contains(byte),
         };
-        let digits = line[at..].iter().take_while(|byte| is_digit(byte)).count();
-        let len = match digits {
-            0 => 0,
-            _ => rng.below(digits as u64 + 1) as usize,
-        };
+        let most = line[at..].iter().take_while(|byte| may_have(byte)).count();
+        // Times are as long as they may be, and other numbers may be cut.
+        let len = if is_time { most } else { rng.below(most as u64 + 1) as usize };
         if len > 0 {
             let number = abridger.number(state, kind, &mut out)?;
             if number.is_kept {
