@@ -11,6 +11,7 @@
 //! same lines.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::super::packed::{Cursor, Malformed};
@@ -38,7 +39,9 @@ pub struct LineParts {
     use_nexts: Vec<u8>,
     /// The exclusive end of each slot in the uses.
     use_ends: Vec<u32>,
-    /// The line of each use, if that was worked out and is kept.
+    /// Whether a search or a join has used them.
+    is_used: AtomicBool,
+    /// The line of each use, once they are used again.
     walked: OnceLock<Arc<[u16]>>,
     columns: Vec<Column>,
     /// The stored bytes of the columns.
@@ -106,6 +109,7 @@ impl LineParts {
             uses: head.uses.iter().map(|&used| fragment_of(used) as u16).collect(),
             use_nexts: head.uses.iter().map(|&used| next_of(used)).collect(),
             use_ends: head.use_ends.clone(),
+            is_used: AtomicBool::new(false),
             walked: OnceLock::new(),
             columns: head.columns.clone(),
             numbers: stored[head.numbers.clone()].to_vec(),
@@ -132,13 +136,16 @@ impl LineParts {
         self.walked.get()
     }
 
-    /// Keeps what a walk along the lines has found, which [`Self::held_bytes`] counts from here
-    /// on. `places` are those of these parts.
-    pub fn keep(&self, places: &LinePlaces) {
-        if let Some(lines) = &places.walked {
-            // Another thread may have kept the same.
-            let _ = self.walked.set(Arc::clone(lines));
-        }
+    /// Notes a use. Whether it is not the first one, so that a walk along the lines will serve
+    /// further ones.
+    pub(super) fn is_used_again(&self) -> bool {
+        self.is_used.swap(true, Ordering::Relaxed)
+    }
+
+    /// Keeps the line of each use.
+    pub(super) fn keep(&self, lines: &Arc<[u16]>) {
+        // Another thread may have kept the same.
+        let _ = self.walked.set(Arc::clone(lines));
     }
 
     /// Number of slots; there is one at least.
@@ -181,7 +188,8 @@ impl LineParts {
             + self.nexts.capacity()
             + 2 * self.uses.capacity()
             + self.use_nexts.capacity()
-            + self.walked().map_or(0, |lines| 2 * lines.len())
+            // The line of each use, which may be kept later.
+            + 2 * self.uses.len()
             + size_of::<Column>() * self.columns.capacity()
             + self.numbers.capacity()
     }

@@ -3,7 +3,8 @@
 //! A slot that follows the numbers of a column is used by the lines of the fragments that lead to
 //! the column. So the lines of a slot follow from the lines of the slots before it, without a
 //! look at any other slot. If all fragments of a slot lead to one column, which no other slot
-//! leads to, the slot behind it has the same lines.
+//! leads to, the slot behind it has the same lines. Parts that are used again keep the lines of
+//! all their uses, which one walk along the lines finds.
 //!
 //! Guarantees: arbitrary parts give an error or, for each slot, as many lines as it has uses, in
 //! ascending order. The work is bounded by a few times the uses of the block.
@@ -22,8 +23,6 @@ pub struct LinePlaces {
     before: Vec<[u64; 4]>,
     /// Uses and lines that were looked at.
     work: usize,
-    /// The lines of all uses, after a walk.
-    pub(super) walked: Option<Arc<[u16]>>,
 }
 
 /// The lines that use a slot.
@@ -42,6 +41,9 @@ const MOST_LOOKS: usize = 1;
 impl LinePlaces {
     /// The lines that use a slot. `parts` are the same in all calls.
     pub(super) fn of(&mut self, parts: &LineParts, slot: usize) -> Result<Place, Malformed> {
+        if self.slots.is_empty() && parts.is_used_again() {
+            self.walk(parts)?;
+        }
         if self.slots.is_empty() {
             self.slots = vec![None; parts.slot_count()];
             self.slots[0] = Some(Place::Each);
@@ -58,7 +60,7 @@ impl LinePlaces {
             let mut is_begun = vec![false; parts.slot_count()];
             let work = self.work_for(parts, slot, &mut is_begun);
             self.work += work;
-            let is_long = self.work > MOST_LOOKS * parts.uses.len() || parts.walked().is_some();
+            let is_long = self.work > MOST_LOOKS * parts.uses.len();
             if is_long || !self.find(parts, slot, &mut vec![false; parts.slot_count()])? {
                 self.walk(parts)?;
             }
@@ -171,7 +173,9 @@ impl LinePlaces {
             lines[used.place] = used.line as u16;
             Ok(())
         })?;
-        self.take(parts, lines.into());
+        let lines = lines.into();
+        parts.keep(&lines);
+        self.take(parts, lines);
         Ok(())
     }
 
@@ -181,7 +185,6 @@ impl LinePlaces {
             Some(Place::Lines(Arc::clone(&lines), start..start + parts.uses_of(slot).len()))
         };
         self.slots = (0..parts.slot_count()).map(of_slot).collect();
-        self.walked = Some(lines);
     }
 }
 

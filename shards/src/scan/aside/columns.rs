@@ -264,12 +264,6 @@ impl OpenBlock {
 
     /// Takes the columns that were decoded since the last call, for the cache.
     pub(in crate::scan) fn take_fresh(&mut self) -> Vec<(ColumnKey, Cached)> {
-        for (_, cached) in &self.fresh {
-            // The cache has not counted their memory yet.
-            if let Cached::Parts(parts) = cached {
-                parts.keep(&self.places);
-            }
-        }
         std::mem::take(&mut self.fresh)
     }
 

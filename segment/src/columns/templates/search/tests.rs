@@ -192,8 +192,7 @@ fn the_lines_that_are_asked_for_are_joined() {
         let each = |n, line: &[u8]| found.push((n, line.to_vec()));
         let joined = parts.join(&mut places, times, start..end, |n| wanted[n], each);
         assert_eq!(joined, Ok(()));
-        // What a walk has found serves others.
-        parts.keep(&places);
+        // A walk serves those that come later.
         let mut again = Vec::new();
         let each = |n, line: &[u8]| again.push((n, line.to_vec()));
         let mut others = LinePlaces::default();
