@@ -1,7 +1,7 @@
 //! The lines of a block in parts: the distinct fragments, the fragments that lines use, and the
 //! stored numbers.
 //!
-//! Parts take a third of the memory of the lines, and making them is a fraction of the work of
+//! Parts take half of the memory of the lines, and making them is a fraction of the work of
 //! decoding the lines. [`super::LineSearch`] filters lines in this form, and [`LineParts::join`]
 //! makes the text of single lines. Both work out which lines use a slot ([`LinePlaces`]), of the
 //! slots that they need.

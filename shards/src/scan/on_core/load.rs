@@ -129,8 +129,8 @@ pub(super) async fn load_missing<R: Runtime>(
 }
 
 /// Whether a block's lines are stored in parts, and better looked at so: unless they are in
-/// the cache as lines. Parts are less work to make, and three times as many of them fit into
-/// the cache.
+/// the cache as lines. Parts are less work to make, and twice as many of them fit into the
+/// cache.
 pub(super) fn prefers_parts<R: Runtime>(env: &ScanEnv<R>, opened: &OpenBlock) -> bool {
     opened.has_parts() && !env.cache.holds(opened.key(Column::Lines))
 }
