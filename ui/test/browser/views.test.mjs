@@ -59,12 +59,14 @@ test('chart and table of a metric query, hiding a series, and counting by a fiel
   await page.getByRole('button', { name: `Draw ${name}` }).hover();
   await until('no values', async () => (await tip.count()) === 0);
   await page.getByRole('button', { name: `Draw ${name}` }).click();
-  const box = await page.locator('.u-over').boundingBox();
   const most = await page.locator('.metrics tbody tr', { hasText: other }).locator('td.num').last().textContent();
   for (const at of [0.2, 0.95]) {
+    let box;
     let moved = 0;
-    // The chart is drawn anew without the series, perhaps after the pointer has come.
+    // The chart is drawn anew without the series: for a moment it has no size, and the pointer may come before it.
     await until('values at the pointer', async () => {
+      box = await page.locator('.u-over').boundingBox();
+      if (!box) return false;
       await page.mouse.move(box.x + box.width * at + (moved++ % 2), box.y + box.height / 2);
       return (await tip.count()) === 1 && !(await tip.textContent()).includes(name);
     });

@@ -57,14 +57,26 @@ const WORDS: [&[u8]; 3] = [b"true", b"false", b"null"];
 impl JsonState {
     pub(super) const START: JsonState = JsonState::Before;
 
-    /// The number of bytes that leave the state as it is, or fewer. Appends those that are kept.
-    pub(super) fn same(&self, text: &[u8], out: &mut Vec<u8>) -> usize {
-        let JsonState::String { field, is_escaped: false } = self else { return 0 };
-        let len = quote_or_backslash(text, 0).unwrap_or(text.len());
-        if field.is_kept {
-            out.extend_from_slice(&text[..len]);
+    /// Reads what stays within a string, a key or behind the object, at once: the number of
+    /// bytes. `None` refuses the line.
+    pub(super) fn same(&mut self, text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+        let len = || quote_or_backslash(text, 0).unwrap_or(text.len());
+        match self {
+            JsonState::String { field, is_escaped: false } => {
+                let len = len();
+                if field.is_kept {
+                    out.extend_from_slice(&text[..len]);
+                }
+                Some(len)
+            }
+            JsonState::Key { key, .. } => {
+                let len = len();
+                push_key(key, &text[..len])?;
+                Some(len)
+            }
+            JsonState::Behind => Some(text.len()),
+            _ => Some(0),
         }
-        len
     }
 
     /// Reads a byte. `None` refuses the line.
@@ -90,7 +102,7 @@ impl JsonState {
             JsonState::Key { is_next, key } => match byte {
                 b'\\' => return None,
                 b'"' => JsonState::KeyEnd { is_next: *is_next, key: std::mem::take(key) },
-                _ => return push_key(key, byte),
+                _ => return push_key(key, &[byte]),
             },
             JsonState::KeyEnd { is_next, key } if byte == b':' => {
                 JsonState::ValueStart { is_next: *is_next, key: std::mem::take(key) }

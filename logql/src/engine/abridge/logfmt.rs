@@ -26,19 +26,25 @@ pub(super) enum LogfmtState {
 impl LogfmtState {
     pub(super) const START: LogfmtState = LogfmtState::Between;
 
-    /// The number of bytes that leave the state as it is, or fewer. Appends those that are kept.
-    pub(super) fn same(&self, text: &[u8], out: &mut Vec<u8>) -> usize {
+    /// Reads what stays within a value or a key at once: the number of bytes. `None` refuses the
+    /// line.
+    pub(super) fn same(&mut self, text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         let (is_kept, len) = match self {
+            LogfmtState::Key(key) => {
+                let len = bare_word_end(text, 0);
+                push_key(key, &text[..len])?;
+                (false, len)
+            }
             LogfmtState::Bare { is_kept } => (*is_kept, bare_word_end(text, 0)),
             LogfmtState::Quoted { is_kept, is_escaped: false } => {
                 (*is_kept, quote_or_backslash(text, 0).unwrap_or(text.len()))
             }
-            _ => return 0,
+            _ => return Some(0),
         };
         if is_kept {
             out.extend_from_slice(&text[..len]);
         }
-        len
+        Some(len)
     }
 
     /// Reads a byte. `None` refuses the line.
@@ -64,7 +70,7 @@ impl LogfmtState {
                     bare_key(key, names, out)?;
                     LogfmtState::Between
                 }
-                _ => return push_key(key, byte),
+                _ => return push_key(key, &[byte]),
             },
             LogfmtState::ValueStart { is_kept } if byte == b'"' => {
                 let is_kept = *is_kept;

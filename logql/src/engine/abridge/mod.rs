@@ -137,10 +137,10 @@ impl Abridger {
         let mut state = self.states.get(usize::from(state))?.clone();
         let mut rest = text;
         loop {
-            // Most bytes are of values, which end at few bytes.
-            let same = match (&self.parser, &state) {
-                (Parser::Json(_), State::Json(state)) => state.same(rest, out),
-                (Parser::Logfmt(_), State::Logfmt(state)) => state.same(rest, out),
+            // Most bytes are of values and keys, which end at few bytes.
+            let same = match (&self.parser, &mut state) {
+                (Parser::Json(_), State::Json(state)) => state.same(rest, out)?,
+                (Parser::Logfmt(_), State::Logfmt(state)) => state.same(rest, out)?,
                 (Parser::Pattern(reading), State::Pattern(state)) => state.same(rest, reading),
                 _ => return None,
             };
@@ -240,8 +240,11 @@ impl Names {
     }
 }
 
-/// Appends a byte of a key; `None` if the key is too long.
-fn push_key(key: &mut Vec<u8>, byte: u8) -> Option<()> {
-    key.push(byte);
-    (key.len() <= MAX_KEY_BYTES).then_some(())
+/// Appends a part of a key; `None` if the key is too long.
+fn push_key(key: &mut Vec<u8>, part: &[u8]) -> Option<()> {
+    if key.len() + part.len() > MAX_KEY_BYTES {
+        return None;
+    }
+    key.extend_from_slice(part);
+    Some(())
 }

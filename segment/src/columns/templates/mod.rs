@@ -42,6 +42,7 @@ pub(crate) use decode::{Scratch, Timestamps, decode};
 pub(crate) use encode::{Encoded, Encoder};
 pub use parts::LineParts;
 pub use places::LinePlaces;
+use places::SlotSet;
 pub use search::{LineOutcomes, LineSearch};
 
 /// Most bytes of lines of a block. The numbers of a damaged block, of eight bytes each, take at

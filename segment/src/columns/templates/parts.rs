@@ -16,8 +16,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::super::packed::{Cursor, Malformed};
 use super::decode::{NUMBER_ROOM, Scratch, write_number};
-use super::head::{Column, Reader, fragment_of, next_of};
-use super::places::{LinePlaces, PlaceCursor};
+use super::head::{Column, Reader, fragment_of};
+use super::places::{LinePlaces, PlaceCursor, SlotSet};
 use super::times::ColumnClock;
 use super::{END, Form, MAX_COLUMNS};
 
@@ -34,9 +34,6 @@ pub struct LineParts {
     slot_starts: Vec<u32>,
     /// The fragments that lines use, slot by slot, and in each slot line by line.
     pub(super) uses: Vec<u16>,
-    /// The column after the fragment of each use, or [`END`]: a walk along lines does not wait for
-    /// the fragment.
-    use_nexts: Vec<u8>,
     /// The exclusive end of each slot in the uses.
     use_ends: Vec<u32>,
     /// Whether a search or a join has used them.
@@ -50,16 +47,6 @@ pub struct LineParts {
     raw_len: usize,
     /// Whether lines may have times, so that joining them needs timestamps.
     has_times: bool,
-}
-
-/// A fragment of a line.
-#[derive(Clone, Copy)]
-pub(super) struct Use {
-    pub(super) line: usize,
-    pub(super) slot: usize,
-    /// Its place among the uses of all slots.
-    pub(super) place: usize,
-    pub(super) fragment: u16,
 }
 
 /// The numbers of a column, which are read in their order.
@@ -107,7 +94,6 @@ impl LineParts {
             nexts: head.nexts.clone(),
             slot_starts: head.slot_starts.clone(),
             uses: head.uses.iter().map(|&used| fragment_of(used) as u16).collect(),
-            use_nexts: head.uses.iter().map(|&used| next_of(used)).collect(),
             use_ends: head.use_ends.clone(),
             is_used: AtomicBool::new(false),
             walked: OnceLock::new(),
@@ -148,6 +134,11 @@ impl LineParts {
         let _ = self.walked.set(Arc::clone(lines));
     }
 
+    /// The length of all lines in bytes.
+    pub(super) fn raw_len(&self) -> usize {
+        self.raw_len
+    }
+
     /// Number of slots; there is one at least.
     pub(super) fn slot_count(&self) -> usize {
         self.slot_starts.len()
@@ -157,6 +148,19 @@ impl LineParts {
     pub(super) fn fragments_of(&self, slot: usize) -> Range<usize> {
         let end = self.slot_starts.get(slot + 1).map_or(self.nexts.len(), |&next| next as usize);
         self.slot_starts[slot] as usize..end
+    }
+
+    /// By slot: the slots whose fragments lead to it.
+    pub(super) fn slots_before(&self) -> Vec<SlotSet> {
+        let mut before = vec![SlotSet::default(); self.slot_count()];
+        for slot in 0..self.slot_count() {
+            for &next in &self.nexts[self.fragments_of(slot)] {
+                if let Some(before) = before.get_mut(usize::from(next) + 1) {
+                    before.add(slot);
+                }
+            }
+        }
+        before
     }
 
     /// The fragments with which lines use a slot, line by line.
@@ -187,7 +191,6 @@ impl LineParts {
                 + self.use_ends.capacity())
             + self.nexts.capacity()
             + 2 * self.uses.capacity()
-            + self.use_nexts.capacity()
             // The line of each use, which may be kept later.
             + 2 * self.uses.len()
             + size_of::<Column>() * self.columns.capacity()
@@ -200,15 +203,12 @@ impl LineParts {
         &self.text[start..self.fragment_ends[fragment] as usize]
     }
 
-    /// Calls `each` with every use, in the order of lines, up to its first error.
+    /// The line of each use.
     ///
     /// # Errors
-    /// That one; or if the lines use another number of fragments of a slot than it has uses.
-    #[inline]
-    pub(super) fn walk(
-        &self,
-        mut each: impl FnMut(Use) -> Result<(), Malformed>,
-    ) -> Result<(), Malformed> {
+    /// If the lines use another number of fragments of a slot than it has uses.
+    pub(super) fn walk(&self) -> Result<Vec<u16>, Malformed> {
+        let mut found = vec![0; self.uses.len()];
         // The next use of each slot.
         let mut places = [0u32; MAX_COLUMNS + 2];
         places[1..=self.use_ends.len()].copy_from_slice(&self.use_ends);
@@ -219,8 +219,8 @@ impl LineParts {
                 let (place, next) = (*next as usize, *next + 1);
                 let fragment = *self.uses.get(place).ok_or(Malformed)?;
                 places[usize::from(slot)] = next;
-                each(Use { line, slot: slot.into(), place, fragment })?;
-                match self.use_nexts[place] {
+                found[place] = line as u16;
+                match self.nexts[usize::from(fragment)] {
                     END => break,
                     next => slot = next + 1,
                 }
@@ -228,7 +228,7 @@ impl LineParts {
         }
         // No slot has used those of the next one, and none is left.
         let all_used = places.iter().zip(&self.use_ends).all(|(place, end)| place == end);
-        if all_used { Ok(()) } else { Err(Malformed) }
+        if all_used { Ok(found) } else { Err(Malformed) }
     }
 
     /// Calls `each` with number and text of those `lines` for which `wants` is true.

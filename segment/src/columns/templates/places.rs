@@ -13,14 +13,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::packed::Malformed;
-use super::LineParts;
+use super::{LineParts, MAX_COLUMNS};
 
 /// The lines that use the slots of one block. They are worked out when they are asked for.
 #[derive(Debug, Default)]
 pub struct LinePlaces {
+    /// The line of each use of all slots, once all are worked out.
+    walked: Option<Arc<[u16]>>,
+    /// By slot, as far as they are worked out one by one.
     slots: Vec<Option<Place>>,
-    /// By column: the slots that lead to it, one bit each.
-    before: Vec<[u64; 4]>,
+    /// By slot: the slots that lead to it.
+    before: Vec<SlotSet>,
     /// Uses and lines that were looked at.
     work: usize,
 }
@@ -41,20 +44,16 @@ const MOST_LOOKS: usize = 1;
 impl LinePlaces {
     /// The lines that use a slot. `parts` are the same in all calls.
     pub(super) fn of(&mut self, parts: &LineParts, slot: usize) -> Result<Place, Malformed> {
+        if let Some(lines) = &self.walked {
+            return Ok(walked_place(lines, parts, slot));
+        }
         if self.slots.is_empty() && parts.is_used_again() {
-            self.walk(parts)?;
+            return Ok(walked_place(self.walk(parts)?, parts, slot));
         }
         if self.slots.is_empty() {
             self.slots = vec![None; parts.slot_count()];
             self.slots[0] = Some(Place::Each);
-            self.before = vec![[0; 4]; parts.slot_count() - 1];
-            for slot in 0..parts.slot_count() {
-                for &next in &parts.nexts[parts.fragments_of(slot)] {
-                    if let Some(before) = self.before.get_mut(usize::from(next)) {
-                        before[slot / 64] |= 1 << (slot % 64);
-                    }
-                }
-            }
+            self.before = parts.slots_before();
         }
         if self.slots[slot].is_none() {
             let mut is_begun = vec![false; parts.slot_count()];
@@ -62,19 +61,10 @@ impl LinePlaces {
             self.work += work;
             let is_long = self.work > MOST_LOOKS * parts.uses.len();
             if is_long || !self.find(parts, slot, &mut vec![false; parts.slot_count()])? {
-                self.walk(parts)?;
+                return Ok(walked_place(self.walk(parts)?, parts, slot));
             }
         }
         self.slots[slot].clone().ok_or(Malformed)
-    }
-
-    /// The slots that lead to one.
-    fn slots_before(&self, slot: usize) -> Vec<usize> {
-        // Nothing leads to slot 0, which is known.
-        let words = self.before[slot - 1];
-        let bits =
-            words.iter().zip(0..).flat_map(|(&word, at)| Bits(word).map(move |b| 64 * at + b));
-        bits.collect()
     }
 
     /// The uses and lines that are to be looked at to work a slot out.
@@ -82,7 +72,7 @@ impl LinePlaces {
         if self.slots[slot].is_some() || std::mem::replace(&mut is_counted[slot], true) {
             return 0;
         }
-        let before = self.slots_before(slot);
+        let before: Vec<usize> = self.before[slot].iter().collect();
         let lines = if before.len() > 1 { parts.line_count() } else { 0 };
         let uses = before
             .iter()
@@ -103,7 +93,7 @@ impl LinePlaces {
         if std::mem::replace(&mut is_begun[slot], true) {
             return Ok(false);
         }
-        let before = self.slots_before(slot);
+        let before: Vec<usize> = self.before[slot].iter().collect();
         for &slot in &before {
             if !self.find(parts, slot, is_begun)? {
                 return Ok(false);
@@ -162,42 +152,55 @@ impl LinePlaces {
         Ok(Place::Lines(lines.into(), 0..all))
     }
 
-    /// Works all slots out, line by line.
-    fn walk(&mut self, parts: &LineParts) -> Result<(), Malformed> {
-        if let Some(lines) = parts.walked() {
-            self.take(parts, Arc::clone(lines));
-            return Ok(());
-        }
-        let mut lines = vec![0; parts.uses.len()];
-        parts.walk(|used| {
-            lines[used.place] = used.line as u16;
-            Ok(())
-        })?;
-        let lines = lines.into();
-        parts.keep(&lines);
-        self.take(parts, lines);
-        Ok(())
-    }
-
-    fn take(&mut self, parts: &LineParts, lines: Arc<[u16]>) {
-        let of_slot = |slot| {
-            let start = parts.first_use(slot);
-            Some(Place::Lines(Arc::clone(&lines), start..start + parts.uses_of(slot).len()))
+    /// Works all slots out, line by line: the line of each use.
+    fn walk(&mut self, parts: &LineParts) -> Result<&Arc<[u16]>, Malformed> {
+        let lines = match parts.walked() {
+            Some(lines) => Arc::clone(lines),
+            None => {
+                let lines = parts.walk()?.into();
+                parts.keep(&lines);
+                lines
+            }
         };
-        self.slots = (0..parts.slot_count()).map(of_slot).collect();
+        Ok(self.walked.insert(lines))
     }
 }
 
-/// The places of the bits of a word that are set.
-struct Bits(u64);
+/// The place of a slot, if the line of each use of all slots is known.
+fn walked_place(lines: &Arc<[u16]>, parts: &LineParts, slot: usize) -> Place {
+    let start = parts.first_use(slot);
+    Place::Lines(Arc::clone(lines), start..start + parts.uses_of(slot).len())
+}
 
-impl Iterator for Bits {
-    type Item = usize;
+/// Some slots of a block.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct SlotSet([u64; (MAX_COLUMNS + 1).div_ceil(64)]);
 
-    fn next(&mut self) -> Option<usize> {
-        let bit = (self.0 != 0).then(|| self.0.trailing_zeros() as usize)?;
-        self.0 &= self.0 - 1;
-        Some(bit)
+impl SlotSet {
+    pub(super) fn add(&mut self, slot: usize) {
+        self.0[slot / 64] |= 1 << (slot % 64);
+    }
+
+    pub(super) fn has(&self, slot: usize) -> bool {
+        self.0[slot / 64] >> (slot % 64) & 1 == 1
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// In ascending order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
+        let mut words = self.0;
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            while *words.get(at)? == 0 {
+                at += 1;
+            }
+            let bit = words[at].trailing_zeros() as usize;
+            words[at] &= words[at] - 1;
+            Some(64 * at + bit)
+        })
     }
 }
 
@@ -220,11 +223,13 @@ pub(super) struct PlaceCursor {
     place: Place,
     /// The first use that was not passed.
     at: usize,
+    /// The line behind the last one.
+    line: usize,
 }
 
 impl PlaceCursor {
     pub(super) fn new(place: Place) -> PlaceCursor {
-        PlaceCursor { place, at: 0 }
+        PlaceCursor { place, at: 0, line: 0 }
     }
 
     /// The next use of the slot by a line. Lines ascend from call to call.
@@ -236,14 +241,22 @@ impl PlaceCursor {
             Place::Each => line,
             Place::Lines(lines, range) => {
                 let lines = &lines[range.clone()];
-                let found = first_from(lines, self.at, line);
-                match lines.get(found) {
-                    Some(&of) if usize::from(of) == line => found,
-                    _ => return Err(Malformed),
+                let has =
+                    |place: usize| lines.get(place).is_some_and(|&of| usize::from(of) == line);
+                // Most slots are used by nearly each line, once.
+                let guess = (self.at + line).saturating_sub(self.line);
+                let is_first = |place: usize| place == self.at || !has(place - 1);
+                let found = match guess > self.at && has(guess) && is_first(guess) {
+                    true => guess,
+                    false => first_from(lines, self.at, line),
+                };
+                if !has(found) {
+                    return Err(Malformed);
                 }
+                found
             }
         };
-        self.at = found + 1;
+        (self.at, self.line) = (found + 1, line + 1);
         Ok(found)
     }
 }

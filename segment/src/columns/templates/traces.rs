@@ -81,6 +81,10 @@ enum Share {
     Covered { column: usize, from: usize, next: usize, until: usize },
 }
 
+/// So many shares of a block are kept; of more, the fragments are looked at again, as they are in
+/// tests.
+const SHARES: usize = if cfg!(test) { 8 } else { 1024 };
+
 /// A search of one text.
 pub(super) struct Tracer<'a> {
     parts: &'a LineParts,
@@ -101,13 +105,24 @@ impl<'a> Tracer<'a> {
     pub(super) fn fragments(&self, mut each: impl FnMut(usize)) {
         self.before_times(&mut each);
         let mut sides = Sides::new(self.parts, self.needle.len());
-        self.shares(|_, share| sides.note(share));
-        if let Some(fits) = sides.fitting(self) {
-            self.shares(|fragment, share| {
-                if fits.has(share) {
-                    each(fragment);
-                }
-            });
+        let mut first = Vec::new();
+        let mut count = 0;
+        self.shares(|fragment, share| {
+            sides.note(share);
+            count += 1;
+            if first.len() < SHARES {
+                first.push((fragment, share));
+            }
+        });
+        let Some(fits) = sides.fitting(self) else { return };
+        let mut select = |fragment, share| {
+            if fits.has(share) {
+                each(fragment);
+            }
+        };
+        match count > first.len() {
+            true => self.shares(select),
+            false => first.into_iter().for_each(|(fragment, share)| select(fragment, share)),
         }
     }
 
