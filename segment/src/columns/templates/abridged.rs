@@ -401,7 +401,12 @@ impl<'a> Abridging<'a> {
             if step.to == REFUSED || before.len() > 1 {
                 continue;
             }
-            let is_equal = |text: Text| self.kept[text.range()] == self.kept[step.text.range()];
+            let is_equal = |text: Text| {
+                text.len == step.text.len
+                    && (text.len == 0 || text.start == step.text.start || {
+                        self.kept[text.range()] == self.kept[step.text.range()]
+                    })
+            };
             self.pending[next_of(fragment)] = match self.pending[next_of(fragment)] {
                 Pending::Nothing => Pending::Text(step.text),
                 Pending::Text(text) if is_equal(text) => Pending::Text(text),

@@ -9,11 +9,13 @@
 //! Guarantees: a line for which [`LineOutcomes`] has no doubt passes or fails by the definition of
 //! [`LineTest`].
 
+use std::iter;
+
 use logsvc_logql::engine::{LineTest, Literal};
 use memchr::memmem::Finder;
 
 use super::super::packed::Malformed;
-use super::traces::{Tracer, is_digit};
+use super::traces::{TracedEdges, TracedText, Tracer, is_digit};
 use super::{Form, LineParts, LinePlaces};
 
 /// A conjunction of tests.
@@ -28,6 +30,8 @@ pub struct LineSearch {
     /// Tests for which a line with a hit is in doubt.
     undecided: u32,
     ignores_case: bool,
+    /// Of all texts.
+    edges: TracedEdges,
 }
 
 /// Most tests of a search.
@@ -37,6 +41,7 @@ const MAX_TESTS: usize = 16;
 struct Text {
     finder: Finder<'static>,
     ignore_case: bool,
+    traced: TracedText,
 }
 
 /// The result for all lines of a block, one bit per line.
@@ -58,6 +63,7 @@ impl LineSearch {
             negative: 0,
             undecided: 0,
             ignores_case: false,
+            edges: TracedEdges::new(iter::empty()),
         };
         let mut has_all = true;
         for test in tests {
@@ -72,9 +78,11 @@ impl LineSearch {
             let texts = test.any_of.iter().map(|text| Text {
                 finder: Finder::new(&text.bytes).into_owned(),
                 ignore_case: text.ignore_case,
+                traced: TracedText::new(&text.bytes, text.ignore_case),
             });
             search.tests.push(texts.collect());
         }
+        search.edges = TracedEdges::new(search.tests.iter().flatten().map(|text| &text.traced));
         (!search.tests.is_empty()).then_some((search, has_all))
     }
 
@@ -124,15 +132,15 @@ impl LineSearch {
     fn flags(&self, parts: &LineParts) -> Vec<u32> {
         let mut flags = vec![0; parts.nexts.len()];
         let lower = if self.ignores_case { parts.text.to_ascii_lowercase() } else { Vec::new() };
+        let edged = self.edges.fragments(parts);
         for (number, texts) in self.tests.iter().enumerate() {
             let hit = 1u32 << number;
             let hit = if self.undecided & hit == 0 { hit } else { hit << 16 };
             for text in texts {
                 let fragments = if text.ignore_case { &lower } else { &parts.text };
                 flag_hits(parts, fragments, &text.finder, hit, &mut flags);
-                let needle = text.finder.needle();
-                Tracer::new(parts, needle, text.ignore_case)
-                    .fragments(|fragment| flags[fragment] |= 1 << (number + 16));
+                let tracer = Tracer { parts, text: &text.traced, fragments: &edged };
+                tracer.each(|fragment| flags[fragment] |= 1 << (number + 16));
             }
         }
         flags

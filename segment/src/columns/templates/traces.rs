@@ -28,6 +28,7 @@ pub(super) fn is_digit(form: Form, byte: u8) -> bool {
 }
 
 /// The positions at which a number of one form may cut a text, for one side of the number.
+#[derive(Debug)]
 struct Cuts {
     /// Offsets within the text, neither 0 nor its length, ascending.
     offsets: Vec<usize>,
@@ -58,6 +59,75 @@ impl Cuts {
     }
 }
 
+/// A text that may lie across numbers.
+#[derive(Debug)]
+pub(super) struct TracedText {
+    needle: Vec<u8>,
+    ignore_case: bool,
+    /// By kind.
+    into: [Cuts; 3],
+    out_of: [Cuts; 3],
+}
+
+impl TracedText {
+    pub(super) fn new(needle: &[u8], ignore_case: bool) -> TracedText {
+        let cuts = |goes_on| KINDS.map(|form| Cuts::new(needle, ignore_case, form, goes_on));
+        let (into, out_of) = (cuts(true), cuts(false));
+        TracedText { needle: needle.to_vec(), ignore_case, into, out_of }
+    }
+}
+
+/// The bytes with which fragments that may have a part of one of some texts begin or end.
+#[derive(Debug)]
+pub(super) struct TracedEdges {
+    /// By kind of the number.
+    into: [[bool; 256]; 3],
+    out_of: [[bool; 256]; 3],
+}
+
+impl TracedEdges {
+    pub(super) fn new<'a>(texts: impl Iterator<Item = &'a TracedText>) -> TracedEdges {
+        let none = [[false; 256]; 3];
+        let mut edges = TracedEdges { into: none, out_of: none };
+        let add = |edges: &mut [[bool; 256]; 3], cuts: &[Cuts; 3]| {
+            for (edges, cuts) in edges.iter_mut().zip(cuts) {
+                edges.iter_mut().zip(cuts.edges).for_each(|(edge, is_edge)| *edge |= is_edge);
+            }
+        };
+        for text in texts {
+            add(&mut edges.into, &text.into);
+            add(&mut edges.out_of, &text.out_of);
+        }
+        edges
+    }
+
+    /// The slots and fragments of a block whose first or last byte fits.
+    pub(super) fn fragments(&self, parts: &LineParts) -> Vec<(u8, u16)> {
+        let kinds: Vec<usize> = parts.forms().map(kind_of).collect();
+        let mut found = Vec::new();
+        for slot in 0..parts.slot_count() {
+            let out_of = slot.checked_sub(1).map(|column| &self.out_of[kinds[column]]);
+            for fragment in parts.fragments_of(slot) {
+                let own = parts.fragment(fragment);
+                let into = kinds.get(usize::from(parts.nexts[fragment]));
+                let may_have = match own {
+                    // The numbers on both sides of an empty fragment are adjacent.
+                    [] => out_of.is_some(),
+                    [first, ..] => {
+                        let last = own[own.len() - 1];
+                        into.is_some_and(|&kind| self.into[kind][usize::from(last)])
+                            || out_of.is_some_and(|out_of| out_of[usize::from(*first)])
+                    }
+                };
+                if may_have {
+                    found.push((slot as u8, fragment as u16));
+                }
+            }
+        }
+        found
+    }
+}
+
 /// One form of each kind that [`is_digit`] distinguishes.
 const KINDS: [Form; 3] = [Form::Decimal, Form::FixedHex(1), Form::Nothing];
 
@@ -85,26 +155,20 @@ enum Share {
 /// tests.
 const SHARES: usize = if cfg!(test) { 8 } else { 1024 };
 
-/// A search of one text.
+/// A search of one text in one block.
 pub(super) struct Tracer<'a> {
-    parts: &'a LineParts,
-    needle: &'a [u8],
-    ignore_case: bool,
-    /// By kind.
-    into: [Cuts; 3],
-    out_of: [Cuts; 3],
+    pub(super) parts: &'a LineParts,
+    pub(super) text: &'a TracedText,
+    /// Slots and fragments, among them all that may have a part of the text, see
+    /// [`TracedEdges::fragments`].
+    pub(super) fragments: &'a [(u8, u16)],
 }
 
-impl<'a> Tracer<'a> {
-    pub(super) fn new(parts: &'a LineParts, needle: &'a [u8], ignore_case: bool) -> Tracer<'a> {
-        let cuts = |goes_on| KINDS.map(|form| Cuts::new(needle, ignore_case, form, goes_on));
-        Tracer { parts, needle, ignore_case, into: cuts(true), out_of: cuts(false) }
-    }
-
+impl Tracer<'_> {
     /// Calls `each` with the fragments that may have a part of the text, some of them repeatedly.
-    pub(super) fn fragments(&self, mut each: impl FnMut(usize)) {
+    pub(super) fn each(&self, mut each: impl FnMut(usize)) {
         self.before_times(&mut each);
-        let mut sides = Sides::new(self.parts, self.needle.len());
+        let mut sides = Sides::new(self.parts, self.text.needle.len());
         let mut first = Vec::new();
         let mut count = 0;
         self.shares(|fragment, share| {
@@ -130,7 +194,7 @@ impl<'a> Tracer<'a> {
     fn before_times(&self, mut each: impl FnMut(usize)) {
         for (form, column) in self.parts.forms().zip(0..) {
             if let Form::Time(layout, _) = form
-                && layout.may_hold(self.needle, self.ignore_case)
+                && layout.may_hold(&self.text.needle, self.text.ignore_case)
             {
                 let nexts = self.parts.nexts.iter().enumerate();
                 nexts.filter(|(_, next)| **next == column).for_each(|(fragment, _)| each(fragment));
@@ -141,46 +205,45 @@ impl<'a> Tracer<'a> {
     /// Calls `each` with every part of the text that a fragment may have.
     fn shares(&self, mut each: impl FnMut(usize, Share)) {
         let parts = self.parts;
-        for slot in 0..parts.slot_count() {
+        for &(slot, fragment) in self.fragments {
+            let fragment = usize::from(fragment);
+            let own = parts.fragment(fragment);
             let column = slot.checked_sub(1);
-            let form_before = column.and_then(|column| parts.form(column as u8));
-            let out_of = form_before.map(|form| &self.out_of[kind_of(form)]);
-            for fragment in parts.fragments_of(slot) {
-                let own = parts.fragment(fragment);
-                let next = parts.nexts[fragment];
-                let form_behind = if next == END { None } else { parts.form(next) };
-                let into = form_behind.map(|form| &self.into[kind_of(form)]);
-                if let Some(into) = into {
-                    self.beginnings(own, into, |until| {
-                        each(fragment, Share::Begins { column: next.into(), until });
-                    });
-                }
-                if let (Some(out_of), Some(column)) = (out_of, column) {
-                    self.ends(own, out_of, into, |from, until| {
-                        each(
-                            fragment,
-                            match until {
-                                None => Share::Ends { column, from },
-                                Some(until) => {
-                                    Share::Covered { column, from, next: next.into(), until }
-                                }
-                            },
-                        );
-                    });
-                }
+            let form_before = column.and_then(|column| parts.form(column));
+            let out_of = form_before.map(|form| &self.text.out_of[kind_of(form)]);
+            let next = parts.nexts[fragment];
+            let form_behind = if next == END { None } else { parts.form(next) };
+            let into = form_behind.map(|form| &self.text.into[kind_of(form)]);
+            if let Some(into) = into {
+                self.beginnings(own, into, |until| {
+                    each(fragment, Share::Begins { column: next.into(), until });
+                });
+            }
+            if let (Some(out_of), Some(column)) = (out_of, column.map(usize::from)) {
+                self.ends(own, out_of, into, |from, until| {
+                    each(
+                        fragment,
+                        match until {
+                            None => Share::Ends { column, from },
+                            Some(until) => {
+                                Share::Covered { column, from, next: next.into(), until }
+                            }
+                        },
+                    );
+                });
             }
         }
     }
 
     fn equal(&self, a: &[u8], b: &[u8]) -> bool {
-        if self.ignore_case { a.eq_ignore_ascii_case(b) } else { a == b }
+        if self.text.ignore_case { a.eq_ignore_ascii_case(b) } else { a == b }
     }
 
     /// Whether a byte of a fragment equals a byte of the text.
     #[inline]
     fn is_at(&self, byte: u8, offset: usize) -> bool {
-        let own = self.needle[offset];
-        byte == own || (self.ignore_case && byte.eq_ignore_ascii_case(&own))
+        let own = self.text.needle[offset];
+        byte == own || (self.text.ignore_case && byte.eq_ignore_ascii_case(&own))
     }
 
     /// The offsets up to which the text may be at the end of a fragment.
@@ -189,7 +252,7 @@ impl<'a> Tracer<'a> {
             let fits = |&cut: &usize| {
                 self.is_at(last, cut - 1)
                     && cut <= own.len()
-                    && self.equal(&own[own.len() - cut..], &self.needle[..cut])
+                    && self.equal(&own[own.len() - cut..], &self.text.needle[..cut])
             };
             into.offsets.iter().copied().filter(fits).for_each(each);
         }
@@ -211,7 +274,7 @@ impl<'a> Tracer<'a> {
         }
         let fits = |&cut: &usize| first.is_none_or(|first| self.is_at(first, cut));
         for cut in out_of.offsets.iter().copied().filter(fits) {
-            let rest = &self.needle[cut..];
+            let rest = &self.text.needle[cut..];
             if rest.len() <= own.len() {
                 if self.equal(&own[..rest.len()], rest) {
                     each(cut, None);
@@ -278,7 +341,8 @@ impl Sides {
         if !self.is_noted {
             return None;
         }
-        let Tracer { parts, needle, ignore_case, .. } = *tracer;
+        let (parts, ignore_case) = (tracer.parts, tracer.text.ignore_case);
+        let needle = &tracer.text.needle;
         let (width, len) = (self.width, needle.len());
         let none = vec![false; self.before.len()];
         let mut fits = Sides { width, before: none.clone(), behind: none, is_noted: false };
