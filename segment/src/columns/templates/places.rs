@@ -3,11 +3,11 @@
 //! A slot that follows the numbers of a column is used by the lines of the fragments that lead to
 //! the column. So the lines of a slot follow from the lines of the slots before it, without a
 //! look at any other slot. If all fragments of a slot lead to one column, which no other slot
-//! leads to, the slot behind it has the same lines. Parts that are used again keep the lines of
-//! all their uses, which one walk along the lines finds.
+//! leads to, the slot behind it has the same lines. Where a slot comes before itself, a walk along
+//! all lines finds the lines of all uses. Parts that are used again keep them.
 //!
 //! Guarantees: arbitrary parts give an error or, for each slot, as many lines as it has uses, in
-//! ascending order. The work is bounded by a few times the uses of the block.
+//! ascending order. The work is bounded by the uses of the block, and its lines for each slot.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,8 +24,6 @@ pub struct LinePlaces {
     slots: Vec<Option<Place>>,
     /// By slot: the slots that lead to it.
     before: Vec<SlotSet>,
-    /// Uses and lines that were looked at.
-    work: usize,
 }
 
 /// The lines that use a slot.
@@ -36,10 +34,6 @@ pub(super) enum Place {
     /// The line of each use, which are a part of these.
     Lines(Arc<[u16]>, Range<usize>),
 }
-
-/// A walk along all lines looks at each use once, but one look waits for the other. It is worth
-/// it where so many looks for each use of the block would be needed.
-const MOST_LOOKS: usize = 1;
 
 impl LinePlaces {
     /// The lines that use a slot. `parts` are the same in all calls.
@@ -55,29 +49,18 @@ impl LinePlaces {
             self.slots[0] = Some(Place::Each);
             self.before = parts.slots_before();
         }
-        if self.slots[slot].is_none() {
-            let mut is_begun = vec![false; parts.slot_count()];
-            let work = self.work_for(parts, slot, &mut is_begun);
-            self.work += work;
-            let is_long = self.work > MOST_LOOKS * parts.uses.len();
-            if is_long || !self.find(parts, slot, &mut vec![false; parts.slot_count()])? {
-                return Ok(walked_place(self.walk(parts)?, parts, slot));
-            }
+        if !self.find(parts, slot, &mut vec![false; parts.slot_count()])? {
+            return Ok(walked_place(self.walk(parts)?, parts, slot));
         }
         self.slots[slot].clone().ok_or(Malformed)
     }
 
-    /// The uses and lines that are to be looked at to work a slot out.
-    fn work_for(&self, parts: &LineParts, slot: usize, is_counted: &mut [bool]) -> usize {
-        if self.slots[slot].is_some() || std::mem::replace(&mut is_counted[slot], true) {
-            return 0;
-        }
-        let before: Vec<usize> = self.before[slot].iter().collect();
-        let lines = if before.len() > 1 { parts.line_count() } else { 0 };
-        let uses = before
-            .iter()
-            .map(|&slot| parts.uses_of(slot).len() + self.work_for(parts, slot, is_counted));
-        lines + uses.sum::<usize>()
+    /// The slot before this one, if the same lines use it.
+    fn same_lines(&self, parts: &LineParts, slot: usize) -> Option<usize> {
+        let mut before = self.before[slot].iter();
+        let (Some(one), None) = (before.next(), before.next()) else { return None };
+        let leads = |next: &u8| usize::from(*next) + 1 == slot;
+        parts.nexts[parts.fragments_of(one)].iter().all(leads).then_some(one)
     }
 
     /// Works a slot out, after those before it. False if a slot comes before itself.
@@ -118,12 +101,12 @@ impl LinePlaces {
         before: &[usize],
         column: usize,
     ) -> Result<Place, Malformed> {
+        if let Some(slot) = self.same_lines(parts, column + 1) {
+            return self.slots[slot].clone().ok_or(Malformed);
+        }
         let leads = |next: u8| usize::from(next) == column;
         if let [slot] = *before {
             let place = self.slots[slot].as_ref().ok_or(Malformed)?;
-            if parts.nexts[parts.fragments_of(slot)].iter().all(|&next| leads(next)) {
-                return Ok(place.clone());
-            }
             let mut lines = vec![0; parts.uses_of(slot).len()];
             let mut len = 0;
             place.each(parts.uses_of(slot), |used, line| {
@@ -132,24 +115,21 @@ impl LinePlaces {
             });
             return Ok(Place::Lines(lines[..len].into(), 0..len));
         }
-        // In which order one line uses the slots makes no difference here.
-        let mut counts = vec![0u32; parts.line_count()];
-        let mut all = 0;
+        // No slot comes before itself, so a line uses one of them, once.
+        let mut is_led = vec![0u8; parts.line_count()];
         for &slot in before {
             let place = self.slots[slot].as_ref().ok_or(Malformed)?;
             place.each(parts.uses_of(slot), |used, line| {
-                let is_led = u32::from(leads(parts.nexts[usize::from(used)]));
-                counts[line] += is_led;
-                all += is_led as usize;
+                is_led[line] |= u8::from(leads(parts.nexts[usize::from(used)]));
             });
         }
-        let mut lines = Vec::with_capacity(all);
-        for (&count, line) in counts.iter().zip(0..=u16::MAX) {
-            for _ in 0..count {
-                lines.push(line);
-            }
+        let mut lines = vec![0; is_led.len()];
+        let mut len = 0;
+        for (&is_led, line) in is_led.iter().zip(0..=u16::MAX) {
+            lines[len] = line;
+            len += usize::from(is_led);
         }
-        Ok(Place::Lines(lines.into(), 0..all))
+        Ok(Place::Lines(lines[..len].into(), 0..len))
     }
 
     /// Works all slots out, line by line: the line of each use.

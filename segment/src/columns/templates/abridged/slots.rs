@@ -1,46 +1,18 @@
-//! Abridged lines of a block, made from its parts.
-//!
-//! What an [`Abridger`] does with a fragment follows from its state. The column of a number tells
-//! mostly what stands before it, so all lines that come to a slot have one state, and each
-//! fragment of the slot is read once for the whole block. Slots are worked on in the order in
-//! which lines use them. A slot of which nothing is kept is passed over, whatever number of lines
-//! use it. Only where lines come in several states, each of them is looked at. Only numbers that
-//! are kept are decoded.
-//!
-//! Guarantees: a line that the abridger refuses is there as a whole. Arbitrary parts give an error
-//! or lines. Some blocks give `None`, since they had better be read as a whole: those in which
-//! lines come to one slot several times, or fragments are read in many states, or more than a
-//! quarter of the lines is refused.
-
-use std::ops::Range;
+//! Works on the slots of a block one by one.
 
 use ahash::HashMap;
 use logsvc_logql::engine::{Abridger, AbridgerState, NumberKind};
 
-use super::super::packed::Malformed;
-use super::decode::NUMBER_ROOM;
-use super::parts::Numbers;
-use super::{END, Form, LineParts, LinePlaces, SlotSet};
-
-/// The abridged lines of a block.
-#[derive(Debug, Default)]
-pub struct AbridgedLines {
-    /// The exclusive end of each line.
-    pub ends: Vec<u32>,
-    /// The lines, one after another.
-    pub lines: Vec<u8>,
-}
-
-/// A block of which more than one line in so many is refused is read as a whole.
-const REFUSED_ONE_IN: usize = 4;
+use super::super::super::packed::Malformed;
+use super::super::decode::NUMBER_ROOM;
+use super::super::parts::Numbers;
+use super::super::{END, Form, LineParts, LinePlaces, SlotSet};
+use super::pieces::{Pieces, Text};
 
 /// Fragments are read again in other states up to so many times their text.
 const MOST_READS: usize = 4;
 
-/// Abridged lines are not longer than whole ones, but for a few bytes.
-const MOST_MORE_BYTES: usize = 64;
-
-/// What the abridger does with a fragment, and the end of the line behind it, or with a number.
+/// What the abridger does with a fragment or a number.
 #[derive(Clone, Copy)]
 struct Move {
     from: AbridgerState,
@@ -55,12 +27,6 @@ struct Move {
 /// No state: an abridger has fewer of them.
 const REFUSED: AbridgerState = AbridgerState::MAX;
 
-impl Text {
-    fn range(self) -> Range<usize> {
-        self.start as usize..(self.start + self.len) as usize
-    }
-}
-
 impl Move {
     const UNKNOWN: Move =
         Move { from: REFUSED, to: REFUSED, text: Text { start: 0, len: 0 }, is_kept: false };
@@ -73,7 +39,7 @@ impl Move {
 
 /// In which state lines come to a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
+pub(super) enum Before {
     /// None comes, or none that is not refused.
     Unmet,
     One(AbridgerState),
@@ -91,26 +57,13 @@ enum Pending {
     Different,
 }
 
-/// A place in the kept texts, in bytes.
-#[derive(Clone, Copy, Default)]
-struct Text {
-    start: u32,
-    len: u32,
-}
-
-/// A part of an abridged line.
-struct Piece {
-    line: u16,
-    text: Text,
-}
-
 /// The work on one block.
-struct Abridging<'a> {
+pub(super) struct Abridging<'a> {
     parts: &'a LineParts,
     abridger: &'a mut Abridger,
     /// By slot: the slots before it, and how lines come from them.
     slots_before: &'a [SlotSet],
-    befores: Vec<Before>,
+    pub(super) befores: Vec<Before>,
     /// By slot. Only slots behind a single one have texts.
     pending: Vec<Pending>,
     /// One move of each fragment. It is the only one where lines come in one state.
@@ -119,112 +72,15 @@ struct Abridging<'a> {
     others: HashMap<(u16, AbridgerState), Move>,
     /// The state of each line, where it is noted.
     line_states: Vec<AbridgerState>,
-    /// The texts that moves keep, and the pieces with numbers.
-    kept: Vec<u8>,
-    /// The pieces of lines, those of each line in order.
-    pieces: Vec<Piece>,
-    /// The length of each abridged line.
-    lens: Vec<u32>,
-    /// Bytes of abridged lines that may still come.
-    room: usize,
-    is_refused: Vec<bool>,
-    refused_count: usize,
+    pub(super) pieces: Pieces,
+    /// Slots at whose fragments lines end, with the last text of each such fragment.
+    ends: Vec<(usize, Vec<(u16, Text)>)>,
+    /// Whether lines end at fragments that are read in several states.
+    has_mixed_ends: bool,
+    pub(super) is_refused: Vec<bool>,
+    pub(super) refused_count: usize,
     /// Bytes of fragments that may still be read.
     reads_left: usize,
-}
-
-impl LineParts {
-    /// The abridged lines of the block. `places` are those of these parts, `timestamps_ns` the
-    /// timestamps of all lines, if [`Self::has_times`]. `None` if the block had better be read as
-    /// a whole.
-    ///
-    /// # Errors
-    /// If the timestamps do not fit the block, or its uses or numbers are malformed.
-    pub fn abridged(
-        &self,
-        abridger: &mut Abridger,
-        places: &mut LinePlaces,
-        timestamps_ns: &[i64],
-    ) -> Result<Option<AbridgedLines>, Malformed> {
-        if self.has_times() && timestamps_ns.len() != self.line_count() {
-            return Err(Malformed);
-        }
-        let before = self.slots_before();
-        let Some(order) = in_order(&before) else { return Ok(None) };
-        let refused_max = self.line_count() / REFUSED_ONE_IN;
-        let mut work = Abridging::new(self, &before, abridger);
-        for slot in order {
-            match work.befores[slot] {
-                Before::Unmet => {}
-                Before::One(state) => work.slot(slot, state, places, timestamps_ns)?,
-                Before::Several => {
-                    work.note_states(slot, places)?;
-                    work.mixed_slot(slot, places, timestamps_ns)?;
-                }
-            }
-            if work.refused_count > refused_max || work.is_full() {
-                return Ok(None);
-            }
-        }
-        let found = work.lines();
-        if work.refused_count == 0 {
-            return Ok(Some(found));
-        }
-        let is_refused = std::mem::take(&mut work.is_refused);
-        self.with_whole(found, &is_refused, places, timestamps_ns).map(Some)
-    }
-
-    /// Puts the lines that were refused among the others.
-    fn with_whole(
-        &self,
-        abridged: AbridgedLines,
-        is_refused: &[bool],
-        places: &mut LinePlaces,
-        timestamps_ns: &[i64],
-    ) -> Result<AbridgedLines, Malformed> {
-        let mut all = AbridgedLines::default();
-        let mut taken = 0;
-        let mut take = |all: &mut AbridgedLines, until: usize| {
-            for line in taken..until {
-                let start = line.checked_sub(1).map_or(0, |before| abridged.ends[before] as usize);
-                all.lines.extend_from_slice(&abridged.lines[start..abridged.ends[line] as usize]);
-                all.ends.push(all.lines.len() as u32);
-            }
-            taken = until + 1;
-        };
-        let lines = 0..self.line_count();
-        self.join(
-            places,
-            timestamps_ns,
-            lines,
-            |line| is_refused[line],
-            |line, text| {
-                take(&mut all, line);
-                all.lines.extend_from_slice(text);
-                all.ends.push(all.lines.len() as u32);
-            },
-        )?;
-        take(&mut all, self.line_count());
-        Ok(all)
-    }
-}
-
-/// The slots, each behind all that lead to it, by the slots before each. `None` if a slot comes
-/// before itself.
-fn in_order(before: &[SlotSet]) -> Option<Vec<usize>> {
-    let mut left: Vec<usize> = before.iter().map(SlotSet::len).collect();
-    let mut order: Vec<usize> = (0..before.len()).filter(|&slot| left[slot] == 0).collect();
-    let mut done = 0;
-    while let Some(&slot) = order.get(done) {
-        done += 1;
-        for behind in (0..before.len()).filter(|&behind| before[behind].has(slot)) {
-            left[behind] -= 1;
-            if left[behind] == 0 {
-                order.push(behind);
-            }
-        }
-    }
-    (order.len() == before.len()).then_some(order)
 }
 
 /// What the numbers of a column look like; `None` if it has none.
@@ -239,7 +95,11 @@ fn kind_of(form: Form) -> Option<NumberKind> {
 }
 
 impl<'a> Abridging<'a> {
-    fn new(parts: &'a LineParts, slots_before: &'a [SlotSet], abridger: &'a mut Abridger) -> Self {
+    pub(super) fn new(
+        parts: &'a LineParts,
+        slots_before: &'a [SlotSet],
+        abridger: &'a mut Abridger,
+    ) -> Self {
         let lines = parts.line_count();
         let mut befores = vec![Before::Unmet; parts.slot_count()];
         befores[0] = Before::One(Abridger::START);
@@ -252,23 +112,17 @@ impl<'a> Abridging<'a> {
             moves: vec![Move::UNKNOWN; parts.nexts.len()],
             others: HashMap::with_hasher(ahash::RandomState::with_seeds(1, 2, 3, 4)),
             line_states: Vec::new(),
-            kept: Vec::new(),
-            pieces: Vec::new(),
-            lens: vec![0; lines],
-            room: parts.raw_len() + MOST_MORE_BYTES * lines,
+            pieces: Pieces::new(parts),
+            ends: Vec::new(),
+            has_mixed_ends: false,
             is_refused: vec![false; lines],
             refused_count: 0,
             reads_left: MOST_READS * parts.text.len() + parts.nexts.len(),
         }
     }
 
-    /// Whether the lines have become too long, which lines of malformed parts may.
-    fn is_full(&self) -> bool {
-        self.room == 0
-    }
-
     /// Takes a slot to which lines come in one state.
-    fn slot(
+    pub(super) fn slot(
         &mut self,
         slot: usize,
         state: AbridgerState,
@@ -278,17 +132,28 @@ impl<'a> Abridging<'a> {
         let parts = self.parts;
         let mut number = self.number(slot, state);
         if let Pending::Text(text) = self.pending[slot] {
-            number.text = self.joined(text, number.text);
+            number.text = self.pieces.joined(text, number.text);
         }
+        let mut ends = Vec::new();
         let mut is_seen = number.is_kept || number.to == REFUSED;
         if number.to != REFUSED {
             for fragment in parts.fragments_of(slot) {
-                let mut step = self.read(fragment as u16, number.to);
+                let (mut step, end) = self.read(fragment as u16, number.to);
                 if !number.is_kept {
-                    step.text = self.joined(number.text, step.text);
+                    step.text = self.pieces.joined(number.text, step.text);
+                }
+                if parts.nexts[fragment] == END && step.to != REFUSED {
+                    let mut last = end;
+                    if !number.is_kept {
+                        last = self.pieces.joined(std::mem::take(&mut step.text), end);
+                    }
+                    ends.push((fragment as u16, last));
                 }
                 self.moves[fragment] = step;
                 self.lead(parts.nexts[fragment], step);
+            }
+            if !ends.is_empty() {
+                self.ends.push((slot, ends));
             }
             if !number.is_kept {
                 number.text = Text::default();
@@ -320,13 +185,14 @@ impl<'a> Abridging<'a> {
     }
 
     /// Takes a slot to which lines come in several states, which are noted.
-    fn mixed_slot(
+    pub(super) fn mixed_slot(
         &mut self,
         slot: usize,
         places: &mut LinePlaces,
         timestamps_ns: &[i64],
     ) -> Result<(), Malformed> {
         let parts = self.parts;
+        self.has_mixed_ends |= parts.nexts[parts.fragments_of(slot)].contains(&END);
         let mut number = Move::UNKNOWN;
         let mut numbers = None;
         let mut index = 0;
@@ -364,7 +230,11 @@ impl<'a> Abridging<'a> {
     }
 
     /// Notes the states of the lines that come to a slot from slots of one state.
-    fn note_states(&mut self, slot: usize, places: &mut LinePlaces) -> Result<(), Malformed> {
+    pub(super) fn note_states(
+        &mut self,
+        slot: usize,
+        places: &mut LinePlaces,
+    ) -> Result<(), Malformed> {
         self.line_states.resize(self.parts.line_count(), REFUSED);
         let before = self.slots_before[slot].iter();
         for from in before.filter(|&from| self.befores[from] != Before::Several) {
@@ -401,12 +271,7 @@ impl<'a> Abridging<'a> {
             if step.to == REFUSED || before.len() > 1 {
                 continue;
             }
-            let is_equal = |text: Text| {
-                text.len == step.text.len
-                    && (text.len == 0 || text.start == step.text.start || {
-                        self.kept[text.range()] == self.kept[step.text.range()]
-                    })
-            };
+            let is_equal = |text: Text| self.pieces.are_equal(text, step.text);
             self.pending[next_of(fragment)] = match self.pending[next_of(fragment)] {
                 Pending::Nothing => Pending::Text(step.text),
                 Pending::Text(text) if is_equal(text) => Pending::Text(text),
@@ -424,17 +289,6 @@ impl<'a> Abridging<'a> {
                 _ => {}
             }
         }
-    }
-
-    /// One text, and another behind it.
-    fn joined(&mut self, text: Text, behind: Text) -> Text {
-        if text.len == 0 || behind.len == 0 {
-            return if text.len == 0 { behind } else { text };
-        }
-        let start = self.kept.len() as u32;
-        self.kept.extend_from_within(text.range());
-        self.kept.extend_from_within(behind.range());
-        Text { start, len: text.len + behind.len }
     }
 
     fn refuse(&mut self, line: usize) {
@@ -464,31 +318,15 @@ impl<'a> Abridging<'a> {
         timestamp_ns: Option<&i64>,
     ) -> Result<(), Malformed> {
         if !number.is_kept {
-            self.add(line, number.text);
-            self.add(line, fragment.text);
+            self.pieces.add(line, number.text);
+            self.pieces.add(line, fragment.text);
             return Ok(());
         }
-        if self.is_full() {
-            return Ok(());
-        }
-        let start = self.kept.len();
-        self.kept.extend_from_within(number.text.range());
         let mut digits = [0; NUMBER_ROOM];
         let numbers = numbers.ok_or(Malformed)?;
-        self.kept.extend_from_slice(numbers.number(index, timestamp_ns, &mut digits)?);
-        self.kept.extend_from_within(fragment.text.range());
-        self.add(line, Text { start: start as u32, len: (self.kept.len() - start) as u32 });
+        let number_text = numbers.number(index, timestamp_ns, &mut digits)?;
+        self.pieces.add_around(line, number.text, number_text, fragment.text);
         Ok(())
-    }
-
-    #[inline]
-    fn add(&mut self, line: usize, text: Text) {
-        if text.len == 0 || self.is_full() {
-            return;
-        }
-        self.room = self.room.saturating_sub(text.len as usize);
-        self.lens[line] += text.len;
-        self.pieces.push(Piece { line: line as u16, text });
     }
 
     /// The move of a number before the fragments of a slot.
@@ -496,8 +334,8 @@ impl<'a> Abridging<'a> {
         let still = Move { from: state, to: state, ..Move::UNKNOWN };
         let Some(column) = slot.checked_sub(1) else { return still };
         let Some(kind) = self.parts.form(column as u8).and_then(kind_of) else { return still };
-        let start = self.kept.len();
-        let read = self.abridger.number(state, kind, &mut self.kept);
+        let start = self.pieces.kept.len();
+        let read = self.abridger.number(state, kind, &mut self.pieces.kept);
         let is_kept = read.is_some_and(|read| read.is_kept);
         self.made(state, read.map(|read| read.state), start, is_kept)
     }
@@ -512,7 +350,9 @@ impl<'a> Abridging<'a> {
         if let Some(known) = self.others.get(&(fragment, state)) {
             return *known;
         }
-        let found = self.read(fragment, state);
+        let (mut found, end) = self.read(fragment, state);
+        // It stands behind the other.
+        found.text.len += end.len;
         if known.from == REFUSED {
             self.moves[usize::from(fragment)] = found;
         } else {
@@ -521,19 +361,47 @@ impl<'a> Abridging<'a> {
         found
     }
 
-    /// Reads a fragment.
-    fn read(&mut self, fragment: u16, state: AbridgerState) -> Move {
+    /// Reads a fragment. The second text is what a line that ends there has behind that.
+    fn read(&mut self, fragment: u16, state: AbridgerState) -> (Move, Text) {
         let text = self.parts.fragment(usize::from(fragment));
-        let start = self.kept.len();
+        let start = self.pieces.kept.len();
         let mut to = None;
         if let Some(left) = self.reads_left.checked_sub(text.len() + 1) {
             self.reads_left = left;
-            to = self.abridger.text(state, text, &mut self.kept);
+            to = self.abridger.text(state, text, &mut self.pieces.kept);
         }
-        if self.parts.nexts[usize::from(fragment)] == END {
-            to = to.filter(|&state| self.abridger.end(state, &mut self.kept));
+        let mut step = self.made(state, to, start, false);
+        let mut end = Text { start: self.pieces.kept.len() as u32, len: 0 };
+        if self.parts.nexts[usize::from(fragment)] == END && step.to != REFUSED {
+            if !self.abridger.end(step.to, &mut self.pieces.kept) {
+                step.to = REFUSED;
+            }
+            end.len = self.pieces.kept.len() as u32 - end.start;
         }
-        self.made(state, to, start, false)
+        (step, end)
+    }
+
+    /// Ends the lines that do not end at fragments which are read in several states.
+    pub(super) fn end(&mut self, places: &mut LinePlaces) -> Result<(), Malformed> {
+        let ends = std::mem::take(&mut self.ends);
+        let mut texts = ends.iter().flat_map(|(_, ends)| ends).map(|(_, text)| *text);
+        let Some(first) = texts.next() else { return Ok(()) };
+        let is_first = |text: Text| self.pieces.are_equal(text, first);
+        if !self.has_mixed_ends && texts.all(is_first) {
+            self.pieces.end_with(first);
+            return Ok(());
+        }
+        let mut last = vec![Text::default(); self.moves.len()];
+        for (slot, ends) in &ends {
+            if ends.iter().all(|(_, text)| text.len == 0) {
+                continue;
+            }
+            ends.iter().for_each(|&(fragment, text)| last[usize::from(fragment)] = text);
+            places.of(self.parts, *slot)?.each(self.parts.uses_of(*slot), |used, line| {
+                self.pieces.add(line, last[usize::from(used)]);
+            });
+        }
+        Ok(())
     }
 
     /// A move that keeps the text from `start` on.
@@ -545,32 +413,10 @@ impl<'a> Abridging<'a> {
         is_kept: bool,
     ) -> Move {
         if to.is_none() {
-            self.kept.truncate(start);
+            self.pieces.kept.truncate(start);
         }
-        let text = Text { start: start as u32, len: (self.kept.len() - start) as u32 };
+        let text = Text { start: start as u32, len: (self.pieces.kept.len() - start) as u32 };
         let to = to.unwrap_or(REFUSED);
         Move { from, to, text, is_kept: is_kept && to != REFUSED }
     }
-
-    /// Puts the pieces of lines together.
-    fn lines(&self) -> AbridgedLines {
-        let mut end = 0;
-        let mut nexts: Vec<u32> = Vec::with_capacity(self.lens.len());
-        let mut ends = Vec::with_capacity(self.lens.len());
-        for len in &self.lens {
-            nexts.push(end);
-            end += len;
-            ends.push(end);
-        }
-        let mut lines = vec![0; end as usize];
-        for Piece { line, text } in &self.pieces {
-            let at = &mut nexts[usize::from(*line)];
-            lines[*at as usize..][..text.len as usize].copy_from_slice(&self.kept[text.range()]);
-            *at += text.len;
-        }
-        AbridgedLines { ends, lines }
-    }
 }
-
-#[cfg(test)]
-mod tests;
