@@ -21,8 +21,8 @@ use logsvc_proto::{StreamId, TenantId};
 use logsvc_segment::batch::{BatchBuilder, sections};
 use logsvc_segment::head::{BlockPool, StreamHead};
 use logsvc_segment::{
-    ColumnKind, Decoder, Directory, Entries, FOOTER_LEN, Footer, LineParts, LinePlaces, LineSearch,
-    SegmentIdentity, SegmentWriter,
+    ColumnKind, Decoder, Directory, Entries, FOOTER_LEN, Footer, LineParts, LineSearch,
+    SegmentIdentity, SegmentWriter, SlotLines,
 };
 use logsvc_testkit::{Rng, Scene, line};
 
@@ -123,19 +123,19 @@ fn measure<'a>(name: &str, heads: impl Iterator<Item = &'a StreamHead> + Clone) 
     let (search, _) = LineSearch::new(std::slice::from_ref(&test)).expect("not a number");
     let searching = per_gb(&mut || {
         blocks.parts(&mut decoder, |parts, _| {
-            let mut places = LinePlaces::default();
-            black_box(search.test(&parts, &mut places).expect("good parts"));
+            let mut slot_lines = SlotLines::default();
+            black_box(search.test(&parts, &mut slot_lines).expect("good parts"));
         });
     });
     let joining = per_gb(&mut || {
         blocks.parts(&mut decoder, |parts, times| {
-            let mut places = LinePlaces::default();
+            let mut slot_lines = SlotLines::default();
             let lines = 0..parts.line_count();
             let wants = |line: usize| line.is_multiple_of(100);
             let each = |_: usize, line: &[u8]| {
                 black_box(line);
             };
-            parts.join(&mut places, times, lines, wants, each).expect("good parts");
+            parts.join(&mut slot_lines, times, lines, wants, each).expect("good parts");
         });
     });
     let bytes = file.len() as f64 / raw_bytes as f64;

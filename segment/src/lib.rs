@@ -91,7 +91,7 @@ pub use column_kind::ColumnKind;
 pub use columns::compress::{Codec, ColumnPlace};
 pub use columns::metadata::{BlockMetadata, PlainMetadata, PlainSets, StoredMetadata};
 pub use columns::packed::Malformed;
-pub use columns::templates::{AbridgedLines, LineOutcomes, LineParts, LinePlaces, LineSearch};
+pub use columns::templates::{AbridgedLines, LineOutcomes, LineParts, LineSearch, SlotLines};
 pub use directory::{BlockInfo, Directory, LabelChunk, RunInfo};
 pub use error::{Part, SegmentError, WriteError};
 pub use format::{

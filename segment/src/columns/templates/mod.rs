@@ -26,8 +26,8 @@ mod fragments;
 mod head;
 mod numbers;
 mod parts;
-mod places;
 mod search;
+mod slot_lines;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -41,9 +41,9 @@ pub use abridged::AbridgedLines;
 pub(crate) use decode::{Scratch, Timestamps, decode};
 pub(crate) use encode::{Encoded, Encoder};
 pub use parts::LineParts;
-pub use places::LinePlaces;
-use places::SlotSet;
 pub use search::{LineOutcomes, LineSearch};
+pub use slot_lines::SlotLines;
+use slot_lines::SlotSet;
 
 /// Most bytes of lines of a block. The numbers of a damaged block, of eight bytes each, take at
 /// most sixteen times this.

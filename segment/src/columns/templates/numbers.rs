@@ -51,7 +51,7 @@ pub(super) struct Number {
 
 /// A place in lines, and statistics of the numbers there.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct LinesOf {
     key: u64,
     /// Numbers of this block and of past blocks.
     count: u32,
@@ -78,7 +78,7 @@ struct Seen {
     fresh: usize,
 }
 
-impl Place {
+impl LinesOf {
     fn form(&self) -> Option<Form> {
         if let Some(layout) = self.time {
             return Some(Form::Time(layout, Basis::Entry));
@@ -114,7 +114,7 @@ impl Place {
 #[derive(Debug)]
 pub(super) struct Numbers {
     classes: Classes,
-    places: Vec<Place>,
+    places: Vec<LinesOf>,
     /// Keys of the places with columns.
     column_keys: Vec<u64>,
     /// Open addressing: numbers of places by their keys.
@@ -229,7 +229,7 @@ impl Numbers {
     }
 
     /// The place with this key; `None` if no line of a sample has it.
-    fn find(&self, key: u64) -> Option<&Place> {
+    fn find(&self, key: u64) -> Option<&LinesOf> {
         let mut slot = key as usize % TABLE_LEN;
         loop {
             let place = self.places.get(usize::from(self.table[slot]))?;
@@ -262,7 +262,7 @@ impl Numbers {
     /// Bytes that the buffers occupy.
     pub(super) fn held_bytes(&self) -> usize {
         self.column_keys.capacity() * 8
-            + self.places.capacity() * size_of::<Place>()
+            + self.places.capacity() * size_of::<LinesOf>()
             + size_of_val(&*self.table)
             + self.classes.held_bytes()
     }
@@ -270,7 +270,7 @@ impl Numbers {
 
 /// Counts a number at its place; returns whether the place is new.
 fn count(
-    places: &mut Vec<Place>,
+    places: &mut Vec<LinesOf>,
     table: &mut [u16; TABLE_LEN],
     text: &Text,
     token: &Token,
@@ -294,7 +294,7 @@ fn count(
 }
 
 /// The number of a token's place; `None` if there are too many places.
-fn place_of(places: &mut Vec<Place>, table: &mut [u16; TABLE_LEN], token: &Token) -> Option<u16> {
+fn place_of(places: &mut Vec<LinesOf>, table: &mut [u16; TABLE_LEN], token: &Token) -> Option<u16> {
     let key = token.key;
     let mut slot = key as usize % TABLE_LEN;
     loop {
@@ -302,7 +302,7 @@ fn place_of(places: &mut Vec<Place>, table: &mut [u16; TABLE_LEN], token: &Token
             VACANT if places.len() < MAX_PLACES => {
                 let number = places.len() as u16;
                 table[slot] = number;
-                places.push(Place {
+                places.push(LinesOf {
                     key,
                     count: 0,
                     min_len: u8::MAX,

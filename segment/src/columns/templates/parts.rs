@@ -3,7 +3,7 @@
 //!
 //! Parts take half of the memory of the lines, and making them is a fraction of the work of
 //! decoding the lines. [`super::LineSearch`] filters lines in this form, and [`LineParts::join`]
-//! makes the text of single lines. Both work out which lines use a slot ([`LinePlaces`]), of the
+//! makes the text of single lines. Both work out which lines use a slot ([`SlotLines`]), of the
 //! slots that they need.
 //!
 //! Guarantees: arbitrary stored bytes give an error or parts. The work of each operation is
@@ -11,13 +11,12 @@
 //! same lines.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use super::super::packed::{Cursor, Malformed};
 use super::decode::{NUMBER_ROOM, Scratch, write_number};
 use super::head::{Column, Reader, fragment_of};
-use super::places::{LinePlaces, PlaceCursor, SlotSet};
+use super::slot_lines::{LinesOf, SlotLines, SlotSet, UseCursor};
 use super::times::ColumnClock;
 use super::{END, Form, MAX_COLUMNS};
 
@@ -36,10 +35,8 @@ pub struct LineParts {
     pub(super) uses: Vec<u16>,
     /// The exclusive end of each slot in the uses.
     use_ends: Vec<u32>,
-    /// Whether a search or a join has used them.
-    is_used: AtomicBool,
-    /// The line of each use, once they are used again.
-    walked: OnceLock<Arc<[u16]>>,
+    /// The lines that use each slot, as far as somebody has asked.
+    lines_of: Vec<OnceLock<LinesOf>>,
     columns: Vec<Column>,
     /// The stored bytes of the columns.
     numbers: Vec<u8>,
@@ -48,6 +45,9 @@ pub struct LineParts {
     /// Whether lines may have times, so that joining them needs timestamps.
     has_times: bool,
 }
+
+/// The memory of a shared list beside its items.
+const ARC_BYTES: usize = 2 * size_of::<usize>();
 
 /// The numbers of a column, which are read in their order.
 pub(super) struct Numbers<'a> {
@@ -88,6 +88,10 @@ impl LineParts {
         if text.len() != head.text_len {
             return Err(malformed(Malformed));
         }
+        let mut lines_of = Vec::new();
+        lines_of.resize_with(head.slot_starts.len(), OnceLock::new);
+        // Each line begins with a fragment of the first slot.
+        let _ = lines_of[0].set(LinesOf::Each);
         Ok(Some(LineParts {
             text,
             fragment_ends: head.fragment_bounds[1..].to_vec(),
@@ -95,8 +99,7 @@ impl LineParts {
             slot_starts: head.slot_starts.clone(),
             uses: head.uses.iter().map(|&used| fragment_of(used) as u16).collect(),
             use_ends: head.use_ends.clone(),
-            is_used: AtomicBool::new(false),
-            walked: OnceLock::new(),
+            lines_of,
             columns: head.columns.clone(),
             numbers: stored[head.numbers.clone()].to_vec(),
             lines: head.lines,
@@ -117,21 +120,15 @@ impl LineParts {
         self.lines
     }
 
-    /// The line of each use, if it is kept.
-    pub(super) fn walked(&self) -> Option<&Arc<[u16]>> {
-        self.walked.get()
+    /// The lines that use a slot, if they are known.
+    pub(super) fn known_lines(&self, slot: usize) -> Option<&LinesOf> {
+        self.lines_of[slot].get()
     }
 
-    /// Notes a use. Whether it is not the first one, so that a walk along the lines will serve
-    /// further ones.
-    pub(super) fn is_used_again(&self) -> bool {
-        self.is_used.swap(true, Ordering::Relaxed)
-    }
-
-    /// Keeps the line of each use.
-    pub(super) fn keep(&self, lines: &Arc<[u16]>) {
+    /// Keeps the lines that use a slot.
+    pub(super) fn keep_lines(&self, slot: usize, lines: LinesOf) {
         // Another thread may have kept the same.
-        let _ = self.walked.set(Arc::clone(lines));
+        let _ = self.lines_of[slot].set(lines);
     }
 
     /// The length of all lines in bytes.
@@ -192,6 +189,8 @@ impl LineParts {
             + self.nexts.capacity()
             + 2 * self.uses.capacity()
             // The line of each use, which may be kept later.
+            + size_of::<OnceLock<LinesOf>>() * self.lines_of.capacity()
+            + ARC_BYTES * self.slot_count()
             + 2 * self.uses.len()
             + size_of::<Column>() * self.columns.capacity()
             + self.numbers.capacity()
@@ -233,13 +232,13 @@ impl LineParts {
 
     /// Calls `each` with number and text of those `lines` for which `wants` is true.
     /// `timestamps_ns` has the timestamps of all lines of the block, if [`Self::has_times`].
-    /// `places` are those of these parts.
+    /// `slot_lines` are those of these parts.
     ///
     /// # Errors
     /// If the timestamps or the lines do not fit the block, or its uses or numbers are malformed.
     pub fn join(
         &self,
-        places: &mut LinePlaces,
+        slot_lines: &mut SlotLines,
         timestamps_ns: &[i64],
         lines: Range<usize>,
         wants: impl Fn(usize) -> bool,
@@ -259,7 +258,7 @@ impl LineParts {
             loop {
                 let joined = match &mut slots[slot] {
                     Some(joined) => joined,
-                    none => none.insert(self.joined_slot(places, slot)?),
+                    none => none.insert(self.joined_slot(slot_lines, slot)?),
                 };
                 let place = joined.cursor.next_of(line)?;
                 let mut digits = [0; NUMBER_ROOM];
@@ -285,7 +284,7 @@ impl LineParts {
 
     fn joined_slot(
         &self,
-        places: &mut LinePlaces,
+        slot_lines: &mut SlotLines,
         slot: usize,
     ) -> Result<JoinedSlot<'_>, Malformed> {
         let column = slot.checked_sub(1);
@@ -294,7 +293,7 @@ impl LineParts {
             Some(column) => Some(self.numbers_of(column)?),
             None => None,
         };
-        let cursor = PlaceCursor::new(places.of(self, slot)?);
+        let cursor = UseCursor::new(slot_lines.of(self, slot)?);
         Ok(JoinedSlot { cursor, uses: self.uses_of(slot), numbers })
     }
 
@@ -313,7 +312,7 @@ impl LineParts {
 
 /// A slot, and the numbers before its fragments, while lines are joined.
 struct JoinedSlot<'a> {
-    cursor: PlaceCursor,
+    cursor: UseCursor<'a>,
     uses: &'a [u16],
     numbers: Option<Numbers<'a>>,
 }

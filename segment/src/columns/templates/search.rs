@@ -16,7 +16,7 @@ use memchr::memmem::Finder;
 
 use super::super::packed::Malformed;
 use super::traces::{TracedEdges, TracedText, Tracer, is_digit};
-use super::{Form, LineParts, LinePlaces};
+use super::{Form, LineParts, SlotLines};
 
 /// A conjunction of tests.
 #[derive(Debug)]
@@ -86,14 +86,14 @@ impl LineSearch {
         (!search.tests.is_empty()).then_some((search, has_all))
     }
 
-    /// Tests all lines of a block. `places` are those of these parts.
+    /// Tests all lines of a block. `slot_lines` are those of these parts.
     ///
     /// # Errors
     /// If the uses of the block are malformed.
     pub fn test(
         &self,
         parts: &LineParts,
-        places: &mut LinePlaces,
+        slot_lines: &mut SlotLines,
     ) -> Result<LineOutcomes, Malformed> {
         let flags = self.flags(parts);
         let found_in_all = flags.iter().fold(0, |all, flags| all | flags);
@@ -108,9 +108,9 @@ impl LineSearch {
         let mut found = vec![0; parts.line_count()];
         for slot in 0..parts.slot_count() {
             if flags[parts.fragments_of(slot)].iter().any(|&flags| flags != 0) {
-                let place = places.of(parts, slot)?;
+                let lines = slot_lines.of(parts, slot)?;
                 let note = |used, line: usize| found[line] |= flags[usize::from(used)];
-                place.each(parts.uses_of(slot), note);
+                lines.each(parts.uses_of(slot), note);
             }
         }
         let tested = self.positive | self.negative;

@@ -36,7 +36,7 @@ impl OpenBlock {
             false => None,
         };
         let times = times.as_ref().map_or(&[][..], |column| column);
-        let made = parts.abridged(abridger, &mut self.places, times);
+        let made = parts.abridged(abridger, &mut self.slot_lines, times);
         let abridged = made.map_err(|_| self.damaged_lines())?.map(Arc::new);
         self.abridged = Some(abridged.clone());
         Ok(abridged)

@@ -19,8 +19,8 @@ use crate::scan::error::ReadError;
 use crate::sealed::{Cached, ColumnForm, ColumnKey, HeldDirectory, SealedSegment, hasher};
 use crate::types::ScanStats;
 use logsvc_segment::{
-    AbridgedLines, BlockInfo, BlockMetadata, ColumnKind, Decoder, LineOutcomes, LineParts,
-    LinePlaces, Part, RunInfo, SegmentError,
+    AbridgedLines, BlockInfo, BlockMetadata, ColumnKind, Decoder, LineOutcomes, LineParts, Part,
+    RunInfo, SegmentError, SlotLines,
 };
 
 /// Why a column cannot be evaluated yet.
@@ -123,7 +123,7 @@ pub(in crate::scan) struct OpenBlock {
     /// The abridged lines, once they were made.
     pub(super) abridged: Option<Option<Arc<AbridgedLines>>>,
     /// Which lines use the parts of lines.
-    pub(super) places: LinePlaces,
+    pub(super) slot_lines: SlotLines,
     /// The outcomes of a search whose next column was missing.
     pub(in crate::scan) outcomes: Option<LineOutcomes>,
     /// Whether it was counted, and as searched, and its metadata.
@@ -152,7 +152,7 @@ impl OpenBlock {
             is_tested: false,
             hidden_lines: Vec::new(),
             abridged: None,
-            places: LinePlaces::default(),
+            slot_lines: SlotLines::default(),
             outcomes: None,
             is_counted: false,
             is_counted_as_searched: false,

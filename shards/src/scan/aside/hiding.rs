@@ -91,7 +91,7 @@ impl Leaf {
                         left.push(number);
                         continue;
                     };
-                    let outcomes = search.test(&parts, &mut opened.places);
+                    let outcomes = search.test(&parts, &mut opened.slot_lines);
                     let outcomes = outcomes.map_err(|_| opened.damaged_lines())?;
                     let lines = outcomes.passing.iter().zip(&outcomes.doubtful);
                     let lines = lines.map(|(passing, doubtful)| passing | doubtful).collect();

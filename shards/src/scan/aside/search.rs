@@ -22,7 +22,7 @@ use logsvc_logql::engine::{
 use super::columns::{OpenBlock, RunColumns, Unready};
 use super::leaf::Leaf;
 use crate::types::ScanStats;
-use logsvc_segment::{Decoder, LineParts, LinePlaces, LineSearch, Malformed, RunInfo};
+use logsvc_segment::{Decoder, LineParts, LineSearch, Malformed, RunInfo, SlotLines};
 
 /// Lines of a block of which more than one in so many has to be put together are read as
 /// a whole, which puts each together once for all queries.
@@ -101,7 +101,7 @@ impl OpenBlock {
         let outcomes = match self.outcomes.take() {
             Some(outcomes) => outcomes,
             None => {
-                let outcomes = searcher.search.test(&parts, &mut self.places);
+                let outcomes = searcher.search.test(&parts, &mut self.slot_lines);
                 outcomes.map_err(|_| self.damaged_lines())?
             }
         };
@@ -132,7 +132,7 @@ impl OpenBlock {
                 let times = timestamps.as_ref().map_or(&[][..], |column| column);
                 let wants = |line| bit(&doubtful, line);
                 let all = 0..parts.line_count();
-                let joined = parts.join(&mut self.places, times, all, wants, keep);
+                let joined = parts.join(&mut self.slot_lines, times, all, wants, keep);
                 joined.map_err(|_| self.damaged_lines())?;
             }
         }
@@ -199,7 +199,7 @@ impl Leaf {
         }
         let open = rows_within(times, open_ns);
         let lines = entries.start + open.start..entries.start + open.end;
-        let picked = Picked::new(&columns, &parts, &mut opened.places, lines, may_pass);
+        let picked = Picked::new(&columns, &parts, &mut opened.slot_lines, lines, may_pass);
         let picked = picked.map_err(|_| opened.damaged_lines())?;
         let block = picked.block(&columns, number);
         let (few_entries, few_bytes) = (block.len(), block.lines.len() as u64);
@@ -233,13 +233,13 @@ impl Picked {
     fn new(
         columns: &RunColumns,
         parts: &LineParts,
-        places: &mut LinePlaces,
+        slot_lines: &mut SlotLines,
         lines: Range<usize>,
         may_pass: impl Fn(usize) -> bool,
     ) -> Result<Picked, Malformed> {
         let picked: Vec<usize> = lines.clone().filter(|&line| may_pass(line)).collect();
         let (mut ends, mut bytes) = (Vec::with_capacity(picked.len()), Vec::new());
-        parts.join(places, &columns.timestamps, lines, may_pass, |_, line| {
+        parts.join(slot_lines, &columns.timestamps, lines, may_pass, |_, line| {
             bytes.extend_from_slice(line);
             ends.push(bytes.len() as u32);
         })?;

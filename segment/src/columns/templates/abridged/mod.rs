@@ -19,7 +19,7 @@ use logsvc_logql::engine::Abridger;
 
 use self::slots::{Abridging, Before};
 use super::super::packed::Malformed;
-use super::{LineParts, LinePlaces, SlotSet};
+use super::{LineParts, SlotLines, SlotSet};
 
 /// The abridged lines of a block.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub struct AbridgedLines {
 const REFUSED_ONE_IN: usize = 4;
 
 impl LineParts {
-    /// The abridged lines of the block. `places` are those of these parts, `timestamps_ns` the
+    /// The abridged lines of the block. `slot_lines` are those of these parts, `timestamps_ns` the
     /// timestamps of all lines, if [`Self::has_times`]. `None` if the block had better be read as
     /// a whole.
     ///
@@ -43,7 +43,7 @@ impl LineParts {
     pub fn abridged(
         &self,
         abridger: &mut Abridger,
-        places: &mut LinePlaces,
+        slot_lines: &mut SlotLines,
         timestamps_ns: &[i64],
     ) -> Result<Option<AbridgedLines>, Malformed> {
         if self.has_times() && timestamps_ns.len() != self.line_count() {
@@ -56,17 +56,17 @@ impl LineParts {
         for slot in order {
             match work.befores[slot] {
                 Before::Unmet => {}
-                Before::One(state) => work.slot(slot, state, places, timestamps_ns)?,
+                Before::One(state) => work.slot(slot, state, slot_lines, timestamps_ns)?,
                 Before::Several => {
-                    work.note_states(slot, places)?;
-                    work.mixed_slot(slot, places, timestamps_ns)?;
+                    work.note_states(slot, slot_lines)?;
+                    work.mixed_slot(slot, slot_lines, timestamps_ns)?;
                 }
             }
             if work.refused_count > refused_max {
                 return Ok(None);
             }
         }
-        work.end(places)?;
+        work.end(slot_lines)?;
         if work.pieces.is_full() {
             return Ok(None);
         }
@@ -75,7 +75,7 @@ impl LineParts {
             return Ok(Some(found));
         }
         let is_refused = std::mem::take(&mut work.is_refused);
-        self.with_whole(found, &is_refused, places, timestamps_ns).map(Some)
+        self.with_whole(found, &is_refused, slot_lines, timestamps_ns).map(Some)
     }
 
     /// Puts the lines that were refused among the others.
@@ -83,7 +83,7 @@ impl LineParts {
         &self,
         abridged: AbridgedLines,
         is_refused: &[bool],
-        places: &mut LinePlaces,
+        slot_lines: &mut SlotLines,
         timestamps_ns: &[i64],
     ) -> Result<AbridgedLines, Malformed> {
         let mut all = AbridgedLines::default();
@@ -98,7 +98,7 @@ impl LineParts {
         };
         let lines = 0..self.line_count();
         self.join(
-            places,
+            slot_lines,
             timestamps_ns,
             lines,
             |line| is_refused[line],

@@ -6,7 +6,7 @@ use logsvc_logql::engine::{Abridger, AbridgerState, NumberKind};
 use super::super::super::packed::Malformed;
 use super::super::decode::NUMBER_ROOM;
 use super::super::parts::Numbers;
-use super::super::{END, Form, LineParts, LinePlaces, SlotSet};
+use super::super::{END, Form, LineParts, SlotLines, SlotSet};
 use super::pieces::{Pieces, Text};
 
 /// Fragments are read again in other states up to so many times their text.
@@ -112,7 +112,7 @@ impl<'a> Abridging<'a> {
             moves: vec![Move::UNKNOWN; parts.nexts.len()],
             others: HashMap::with_hasher(ahash::RandomState::with_seeds(1, 2, 3, 4)),
             line_states: Vec::new(),
-            pieces: Pieces::new(parts),
+            pieces: Pieces::new(lines, parts.raw_len()),
             ends: Vec::new(),
             has_mixed_ends: false,
             is_refused: vec![false; lines],
@@ -126,7 +126,7 @@ impl<'a> Abridging<'a> {
         &mut self,
         slot: usize,
         state: AbridgerState,
-        places: &mut LinePlaces,
+        slot_lines: &mut SlotLines,
         timestamps_ns: &[i64],
     ) -> Result<(), Malformed> {
         let parts = self.parts;
@@ -167,7 +167,7 @@ impl<'a> Abridging<'a> {
         let mut numbers = self.numbers(slot, number)?;
         let mut index = 0;
         let mut end = Ok(());
-        places.of(parts, slot)?.each(parts.uses_of(slot), |used, line| {
+        slot_lines.of(parts, slot)?.each(parts.uses_of(slot), |used, line| {
             let step = match number.to {
                 REFUSED => number,
                 _ => self.moves[usize::from(used)],
@@ -188,25 +188,30 @@ impl<'a> Abridging<'a> {
     pub(super) fn mixed_slot(
         &mut self,
         slot: usize,
-        places: &mut LinePlaces,
+        slot_lines: &mut SlotLines,
         timestamps_ns: &[i64],
     ) -> Result<(), Malformed> {
         let parts = self.parts;
         self.has_mixed_ends |= parts.nexts[parts.fragments_of(slot)].contains(&END);
-        let mut number = Move::UNKNOWN;
+        // Of each state that was met.
+        let mut moves: Vec<Move> = Vec::new();
         let mut numbers = None;
         let mut index = 0;
         let mut end = Ok(());
-        places.of(parts, slot)?.each(parts.uses_of(slot), |used, line| {
+        slot_lines.of(parts, slot)?.each(parts.uses_of(slot), |used, line| {
             let state = self.line_states[line];
             let place = index;
             index += 1;
             if self.is_refused[line] {
                 return;
             }
-            if number.from != state {
-                number = self.number(slot, state);
-            }
+            let number = match moves.iter().find(|known| known.from == state) {
+                Some(known) => *known,
+                None => {
+                    moves.push(self.number(slot, state));
+                    moves[moves.len() - 1]
+                }
+            };
             if number.to == REFUSED {
                 return self.refuse(line);
             }
@@ -233,12 +238,12 @@ impl<'a> Abridging<'a> {
     pub(super) fn note_states(
         &mut self,
         slot: usize,
-        places: &mut LinePlaces,
+        slot_lines: &mut SlotLines,
     ) -> Result<(), Malformed> {
         self.line_states.resize(self.parts.line_count(), REFUSED);
         let before = self.slots_before[slot].iter();
         for from in before.filter(|&from| self.befores[from] != Before::Several) {
-            places.of(self.parts, from)?.each(self.parts.uses_of(from), |used, line| {
+            slot_lines.of(self.parts, from)?.each(self.parts.uses_of(from), |used, line| {
                 if usize::from(self.parts.nexts[usize::from(used)]) + 1 == slot {
                     self.line_states[line] = self.moves[usize::from(used)].to;
                 }
@@ -382,7 +387,7 @@ impl<'a> Abridging<'a> {
     }
 
     /// Ends the lines that do not end at fragments which are read in several states.
-    pub(super) fn end(&mut self, places: &mut LinePlaces) -> Result<(), Malformed> {
+    pub(super) fn end(&mut self, slot_lines: &mut SlotLines) -> Result<(), Malformed> {
         let ends = std::mem::take(&mut self.ends);
         let mut texts = ends.iter().flat_map(|(_, ends)| ends).map(|(_, text)| *text);
         let Some(first) = texts.next() else { return Ok(()) };
@@ -397,7 +402,7 @@ impl<'a> Abridging<'a> {
                 continue;
             }
             ends.iter().for_each(|&(fragment, text)| last[usize::from(fragment)] = text);
-            places.of(self.parts, *slot)?.each(self.parts.uses_of(*slot), |used, line| {
+            slot_lines.of(self.parts, *slot)?.each(self.parts.uses_of(*slot), |used, line| {
                 self.pieces.add(line, last[usize::from(used)]);
             });
         }

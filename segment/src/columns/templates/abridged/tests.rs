@@ -63,8 +63,8 @@ fn abridged_blocks_answer_as_their_lines() {
         for query in QUERIES {
             let query = plan(query, times);
             let mut abridger = abridger_of(&query);
-            let mut places = LinePlaces::default();
-            let found = parts.abridged(&mut abridger, &mut places, times);
+            let mut slot_lines = SlotLines::default();
+            let found = parts.abridged(&mut abridger, &mut slot_lines, times);
             let Some(found) = found.expect("it is what was written") else {
                 left += 1;
                 continue;
@@ -113,7 +113,7 @@ fn damaged_parts_give_an_error_or_lines() {
         let Ok(Some(parts)) = take_apart(&stored, raw.len()) else { continue };
         let mut abridger = abridger_of(&query);
         let times = &stored.timestamps_ns;
-        let found = parts.abridged(&mut abridger, &mut LinePlaces::default(), times);
+        let found = parts.abridged(&mut abridger, &mut SlotLines::default(), times);
         if let Ok(Some(found)) = found {
             assert_eq!(found.ends.len(), parts.line_count());
             assert!(found.ends.is_sorted());

@@ -68,7 +68,7 @@ fn lines_are_judged_as_if_they_were_looked_at() {
             panic!("it is what was written")
         };
         assert_eq!(parts.line_count(), lines.len());
-        let mut places = LinePlaces::default();
+        let mut slot_lines = SlotLines::default();
         for _ in 0..20 {
             let tests: Vec<LineTest> = (0..rng.between(1, 4))
                 .filter_map(|_| {
@@ -80,7 +80,7 @@ fn lines_are_judged_as_if_they_were_looked_at() {
                 .collect();
             let Some((search, has_all)) = LineSearch::new(&tests) else { continue };
             searches += 1;
-            let outcomes = search.test(&parts, &mut places).expect("it is what was written");
+            let outcomes = search.test(&parts, &mut slot_lines).expect("it is what was written");
             let all_decide = tests.iter().all(|test| test.decides);
             for (number, line) in lines.iter().enumerate() {
                 let (yes, maybe) =
@@ -122,7 +122,7 @@ fn ends_of_a_text_without_its_beginning_leave_no_doubt() {
         let text = Literal { bytes: text.into(), ignore_case: false };
         let test = LineTest { any_of: vec![text], negated: false, decides: true };
         let (search, _) = LineSearch::new(std::slice::from_ref(&test)).expect("not a number");
-        let outcomes = search.test(&parts, &mut LinePlaces::default()).expect("good parts");
+        let outcomes = search.test(&parts, &mut SlotLines::default()).expect("good parts");
         assert_eq!(outcomes.doubtful.iter().any(|word| *word != 0), is_doubtful, "{test:?}");
         for (number, line) in lines.iter().enumerate() {
             let may = bit(&outcomes.passing, number) || bit(&outcomes.doubtful, number);
@@ -163,7 +163,7 @@ fn texts_that_no_time_has_leave_no_doubt_beside_times() {
         let literal = Literal { bytes: text.into(), ignore_case: false };
         let test = LineTest { any_of: vec![literal], negated: false, decides: true };
         let (search, _) = LineSearch::new(std::slice::from_ref(&test)).expect("not a number");
-        let outcomes = search.test(&parts, &mut LinePlaces::default()).expect("good parts");
+        let outcomes = search.test(&parts, &mut SlotLines::default()).expect("good parts");
         assert_eq!(outcomes.doubtful.iter().any(|word| *word != 0), is_doubtful, "{text}");
         for (number, line) in lines.iter().enumerate() {
             let may = bit(&outcomes.passing, number) || bit(&outcomes.doubtful, number);
@@ -188,18 +188,18 @@ fn the_lines_that_are_asked_for_are_joined() {
         let start = rng.below(end as u64 + 1) as usize;
         let mut found = Vec::new();
         let times = &stored.timestamps_ns;
-        let mut places = LinePlaces::default();
+        let mut slot_lines = SlotLines::default();
         let each = |n, line: &[u8]| found.push((n, line.to_vec()));
-        let joined = parts.join(&mut places, times, start..end, |n| wanted[n], each);
+        let joined = parts.join(&mut slot_lines, times, start..end, |n| wanted[n], each);
         assert_eq!(joined, Ok(()));
         // A walk serves those that come later.
         let mut again = Vec::new();
         let each = |n, line: &[u8]| again.push((n, line.to_vec()));
-        let mut others = LinePlaces::default();
+        let mut others = SlotLines::default();
         let joined = parts.join(&mut others, times, start..end, |n| wanted[n], each);
         assert_eq!((joined, &again), (Ok(()), &found));
         let beyond = start..lines.len() + 1;
-        let joined = parts.join(&mut places, times, beyond, |_| true, |_, _| ());
+        let joined = parts.join(&mut slot_lines, times, beyond, |_| true, |_, _| ());
         assert_eq!(joined, Err(Malformed));
         let some = lines.into_iter().enumerate().take(end).skip(start);
         let expected: Vec<_> = some.filter(|(n, _)| wanted[*n]).collect();
@@ -223,15 +223,15 @@ fn arbitrary_bytes_are_bounded() {
         let times = &stored.timestamps_ns;
         for start in [0, count / 3, count.saturating_sub(2)] {
             let mut bytes = 0;
-            let mut places = LinePlaces::default();
+            let mut slot_lines = SlotLines::default();
             let each = |_, line: &[u8]| bytes += line.len();
-            let _ = parts.join(&mut places, times, start..count, |_| true, each);
+            let _ = parts.join(&mut slot_lines, times, start..count, |_| true, each);
             assert!(bytes <= raw.len());
         }
         let text = Literal { bytes: b"id=".to_vec(), ignore_case: false };
         let test = LineTest { any_of: vec![text], negated: false, decides: true };
         if let Some((search, _)) = LineSearch::new(&[test]) {
-            let _ = search.test(&parts, &mut LinePlaces::default());
+            let _ = search.test(&parts, &mut SlotLines::default());
         }
     }
 }

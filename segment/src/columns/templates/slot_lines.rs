@@ -4,55 +4,50 @@
 //! the column. So the lines of a slot follow from the lines of the slots before it, without a
 //! look at any other slot. If all fragments of a slot lead to one column, which no other slot
 //! leads to, the slot behind it has the same lines. Where a slot comes before itself, a walk along
-//! all lines finds the lines of all uses. Parts that are used again keep them.
+//! all lines finds the lines of all uses. Parts keep what was found for those that come later.
 //!
 //! Guarantees: arbitrary parts give an error or, for each slot, as many lines as it has uses, in
 //! ascending order. The work is bounded by the uses of the block, and its lines for each slot.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::packed::Malformed;
 use super::{LineParts, MAX_COLUMNS};
 
-/// The lines that use the slots of one block. They are worked out when they are asked for.
+/// Works out which lines use the slots of one block, when they are asked for. The parts keep what
+/// was found.
 #[derive(Debug, Default)]
-pub struct LinePlaces {
-    /// The line of each use of all slots, once all are worked out.
-    walked: Option<Arc<[u16]>>,
-    /// By slot, as far as they are worked out one by one.
-    slots: Vec<Option<Place>>,
-    /// By slot: the slots that lead to it.
+pub struct SlotLines {
+    /// By slot: the slots that lead to it, once one was asked for that is not known.
     before: Vec<SlotSet>,
 }
 
 /// The lines that use a slot.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum LinesOf {
     /// Each line, once.
     Each,
-    /// The line of each use, which are a part of these.
-    Lines(Arc<[u16]>, Range<usize>),
+    /// The line of each use.
+    Lines(Arc<[u16]>),
 }
 
-impl LinePlaces {
+impl SlotLines {
     /// The lines that use a slot. `parts` are the same in all calls.
-    pub(super) fn of(&mut self, parts: &LineParts, slot: usize) -> Result<Place, Malformed> {
-        if let Some(lines) = &self.walked {
-            return Ok(walked_place(lines, parts, slot));
+    pub(super) fn of<'a>(
+        &mut self,
+        parts: &'a LineParts,
+        slot: usize,
+    ) -> Result<&'a LinesOf, Malformed> {
+        if let Some(lines) = parts.known_lines(slot) {
+            return Ok(lines);
         }
-        if self.slots.is_empty() && parts.is_used_again() {
-            return Ok(walked_place(self.walk(parts)?, parts, slot));
-        }
-        if self.slots.is_empty() {
-            self.slots = vec![None; parts.slot_count()];
-            self.slots[0] = Some(Place::Each);
+        if self.before.is_empty() {
             self.before = parts.slots_before();
         }
         if !self.find(parts, slot, &mut vec![false; parts.slot_count()])? {
-            return Ok(walked_place(self.walk(parts)?, parts, slot));
+            walk(parts)?;
         }
-        self.slots[slot].clone().ok_or(Malformed)
+        parts.known_lines(slot).ok_or(Malformed)
     }
 
     /// The slot before this one, if the same lines use it.
@@ -70,7 +65,7 @@ impl LinePlaces {
         slot: usize,
         is_begun: &mut [bool],
     ) -> Result<bool, Malformed> {
-        if self.slots[slot].is_some() {
+        if parts.known_lines(slot).is_some() {
             return Ok(true);
         }
         if std::mem::replace(&mut is_begun[slot], true) {
@@ -82,15 +77,15 @@ impl LinePlaces {
                 return Ok(false);
             }
         }
-        let place = self.behind(parts, &before, slot - 1)?;
-        let uses = match &place {
-            Place::Each => parts.line_count(),
-            Place::Lines(_, range) => range.len(),
+        let lines = self.behind(parts, &before, slot - 1)?;
+        let uses = match &lines {
+            LinesOf::Each => parts.line_count(),
+            LinesOf::Lines(lines) => lines.len(),
         };
         if uses != parts.uses_of(slot).len() {
             return Err(Malformed);
         }
-        self.slots[slot] = Some(place);
+        parts.keep_lines(slot, lines);
         Ok(true)
     }
 
@@ -100,26 +95,26 @@ impl LinePlaces {
         parts: &LineParts,
         before: &[usize],
         column: usize,
-    ) -> Result<Place, Malformed> {
+    ) -> Result<LinesOf, Malformed> {
         if let Some(slot) = self.same_lines(parts, column + 1) {
-            return self.slots[slot].clone().ok_or(Malformed);
+            return parts.known_lines(slot).cloned().ok_or(Malformed);
         }
         let leads = |next: u8| usize::from(next) == column;
         if let [slot] = *before {
-            let place = self.slots[slot].as_ref().ok_or(Malformed)?;
+            let all = parts.known_lines(slot).ok_or(Malformed)?;
             let mut lines = vec![0; parts.uses_of(slot).len()];
             let mut len = 0;
-            place.each(parts.uses_of(slot), |used, line| {
+            all.each(parts.uses_of(slot), |used, line| {
                 lines[len] = line as u16;
                 len += usize::from(leads(parts.nexts[usize::from(used)]));
             });
-            return Ok(Place::Lines(lines[..len].into(), 0..len));
+            return Ok(LinesOf::Lines(lines[..len].into()));
         }
         // No slot comes before itself, so a line uses one of them, once.
         let mut is_led = vec![0u8; parts.line_count()];
         for &slot in before {
-            let place = self.slots[slot].as_ref().ok_or(Malformed)?;
-            place.each(parts.uses_of(slot), |used, line| {
+            let lines = parts.known_lines(slot).ok_or(Malformed)?;
+            lines.each(parts.uses_of(slot), |used, line| {
                 is_led[line] |= u8::from(leads(parts.nexts[usize::from(used)]));
             });
         }
@@ -129,27 +124,19 @@ impl LinePlaces {
             lines[len] = line;
             len += usize::from(is_led);
         }
-        Ok(Place::Lines(lines[..len].into(), 0..len))
-    }
-
-    /// Works all slots out, line by line: the line of each use.
-    fn walk(&mut self, parts: &LineParts) -> Result<&Arc<[u16]>, Malformed> {
-        let lines = match parts.walked() {
-            Some(lines) => Arc::clone(lines),
-            None => {
-                let lines = parts.walk()?.into();
-                parts.keep(&lines);
-                lines
-            }
-        };
-        Ok(self.walked.insert(lines))
+        Ok(LinesOf::Lines(lines[..len].into()))
     }
 }
 
-/// The place of a slot, if the line of each use of all slots is known.
-fn walked_place(lines: &Arc<[u16]>, parts: &LineParts, slot: usize) -> Place {
-    let start = parts.first_use(slot);
-    Place::Lines(Arc::clone(lines), start..start + parts.uses_of(slot).len())
+/// Works all slots out, line by line.
+fn walk(parts: &LineParts) -> Result<(), Malformed> {
+    let lines = parts.walk()?;
+    for slot in 0..parts.slot_count() {
+        let start = parts.first_use(slot);
+        let of_slot = &lines[start..start + parts.uses_of(slot).len()];
+        parts.keep_lines(slot, LinesOf::Lines(of_slot.into()));
+    }
+    Ok(())
 }
 
 /// Some slots of a block.
@@ -184,14 +171,14 @@ impl SlotSet {
     }
 }
 
-impl Place {
+impl LinesOf {
     /// Calls `each` with the `uses` of the slot and their lines.
     #[inline]
     pub(super) fn each(&self, uses: &[u16], mut each: impl FnMut(u16, usize)) {
         match self {
-            Place::Each => uses.iter().zip(0..).for_each(|(used, line)| each(*used, line)),
-            Place::Lines(lines, range) => {
-                let lines = uses.iter().zip(&lines[range.clone()]);
+            LinesOf::Each => uses.iter().zip(0..).for_each(|(used, line)| each(*used, line)),
+            LinesOf::Lines(lines) => {
+                let lines = uses.iter().zip(&**lines);
                 lines.for_each(|(used, line)| each(*used, usize::from(*line)));
             }
         }
@@ -199,28 +186,27 @@ impl Place {
 }
 
 /// Finds the uses of a slot line by line.
-pub(super) struct PlaceCursor {
-    place: Place,
+pub(super) struct UseCursor<'a> {
+    lines: &'a LinesOf,
     /// The first use that was not passed.
     at: usize,
     /// The line behind the last one.
     line: usize,
 }
 
-impl PlaceCursor {
-    pub(super) fn new(place: Place) -> PlaceCursor {
-        PlaceCursor { place, at: 0, line: 0 }
+impl<'a> UseCursor<'a> {
+    pub(super) fn new(lines: &'a LinesOf) -> UseCursor<'a> {
+        UseCursor { lines, at: 0, line: 0 }
     }
 
     /// The next use of the slot by a line. Lines ascend from call to call.
     #[inline]
     pub(super) fn next_of(&mut self, line: usize) -> Result<usize, Malformed> {
-        let found = match &self.place {
+        let found = match self.lines {
             // A line has one.
-            Place::Each if line < self.at => return Err(Malformed),
-            Place::Each => line,
-            Place::Lines(lines, range) => {
-                let lines = &lines[range.clone()];
+            LinesOf::Each if line < self.at => return Err(Malformed),
+            LinesOf::Each => line,
+            LinesOf::Lines(lines) => {
                 let has =
                     |place: usize| lines.get(place).is_some_and(|&of| usize::from(of) == line);
                 // Most slots are used by nearly each line, once.
