@@ -30,6 +30,11 @@ pub(crate) fn open(path: &Path, mode: OpenMode) -> io::Result<File> {
     options.read(true);
     match mode {
         OpenMode::Read => {}
+        OpenMode::ReadPieces => {
+            let file = options.open(path)?;
+            expect_pieces(&file);
+            return Ok(file);
+        }
         OpenMode::ReadDirect => return open_direct(path, &options),
         OpenMode::ReadWrite => {
             options.write(true);
@@ -113,6 +118,12 @@ fn takes_blocks(file: &File) -> bool {
     }
     let fits = |align: u32| align > 0 && DIRECT_BLOCK_BYTES.is_multiple_of(align as usize);
     fits(stat.stx_dio_mem_align) && fits(stat.stx_dio_offset_align)
+}
+
+/// Asks the system to read no more of a file than it is asked for. It may do as it likes.
+fn expect_pieces(file: &File) {
+    // SAFETY: a call with plain integers on a descriptor that `file` keeps open.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
 }
 
 /// Lets an open file's reads and writes go through the page cache.

@@ -53,6 +53,9 @@ impl Monotonic {
 pub enum OpenMode {
     /// The file must exist; it is opened for reading only.
     Read,
+    /// The same. Small pieces are read, far apart: the system should not read what stands between
+    /// them, or behind them.
+    ReadPieces,
     /// The file must exist; it is opened for [`File::read_aligned_at`] alone, which goes around the
     /// page cache where the file system can do that. This mode is for data that is read once. It
     /// costs no copy and no pages. A page may have to be cleared, or on a virtual machine to be

@@ -34,7 +34,7 @@ pub(super) async fn create_new_wants_no_file<R: Runtime>(runtime: R, dir: PathBu
 
 pub(super) async fn missing_files_are_not_found<R: Runtime>(runtime: R, dir: PathBuf) {
     let path = dir.join("missing");
-    for mode in [OpenMode::Read, OpenMode::ReadWrite] {
+    for mode in [OpenMode::Read, OpenMode::ReadPieces, OpenMode::ReadWrite] {
         let error = runtime.open(&path, mode).await.err().expect("it is missing");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
@@ -55,6 +55,11 @@ pub(super) async fn reads_and_writes_at_positions<R: Runtime>(runtime: R, dir: P
     let (result, buffer) = file.read_exact_at(Vec::new(), 3, 5).await;
     result.expect("read");
     assert_eq!(buffer, b"3abc7");
+    let pieces = runtime.open(&dir.join("file"), OpenMode::ReadPieces).await.expect("open");
+    let (result, buffer) = pieces.read_exact_at(Vec::new(), 3, 5).await;
+    result.expect("read");
+    assert_eq!(buffer, b"3abc7");
+    pieces.write_all_at(b"x".to_vec(), 0).await.0.expect_err("it is for reading only");
     let large = pattern(3 << 20);
     file.write_all_at(large.clone(), 1).await.0.expect("write");
     file.sync_data().await.expect("sync");

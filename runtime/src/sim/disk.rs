@@ -179,7 +179,7 @@ impl Disk {
             OpenMode::CreateNew | OpenMode::CreateNewDurable | OpenMode::CreateNewDirect => {
                 self.state.link_new(&path, Inode::default())?
             }
-            OpenMode::Read | OpenMode::ReadDirect | OpenMode::ReadWrite => {
+            OpenMode::Read | OpenMode::ReadPieces | OpenMode::ReadDirect | OpenMode::ReadWrite => {
                 self.state.names.borrow().file(&path)?
             }
         };

@@ -45,7 +45,7 @@ impl SimFile {
 
     fn check_writable(&self) -> io::Result<()> {
         self.poison.check()?;
-        if matches!(self.mode, OpenMode::Read | OpenMode::ReadDirect) {
+        if matches!(self.mode, OpenMode::Read | OpenMode::ReadPieces | OpenMode::ReadDirect) {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         }
         Ok(())

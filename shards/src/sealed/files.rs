@@ -53,7 +53,7 @@ impl<R: Runtime> SegmentFiles<R> {
         if let Some((file, _)) = self.state.borrow().open.get(&name) {
             return Ok(Rc::clone(file));
         }
-        let file = Rc::new(runtime.open(&segment.path, OpenMode::Read).await?);
+        let file = Rc::new(runtime.open(&segment.path, OpenMode::ReadPieces).await?);
         self.close_unused();
         let mut state = self.state.borrow_mut();
         let alive = Arc::downgrade(&segment.alive);

@@ -71,6 +71,8 @@ enum ColumnState {
     Absent,
     /// The evaluation of an item needs the column.
     Missing,
+    /// It is about to be read.
+    Wanted,
     Stored(Vec<u8>),
     Decoded(Cached),
     Failed(ReadError),
@@ -213,6 +215,17 @@ impl OpenBlock {
         matches!(self.states[column as usize], ColumnState::Missing)
     }
 
+    /// Notes that a column is about to be read.
+    pub(in crate::scan) fn want(&mut self, column: Column) {
+        self.states[column as usize] = ColumnState::Wanted;
+    }
+
+    /// The columns that are about to be read.
+    pub(in crate::scan) fn wanted(&self) -> impl Iterator<Item = Column> {
+        let columns = Column::ALL.into_iter();
+        columns.filter(|column| matches!(self.states[*column as usize], ColumnState::Wanted))
+    }
+
     /// Makes a column ready, or notes why it cannot be.
     pub(in crate::scan) fn supply(&mut self, column: Column, loaded: Loaded) {
         self.states[column as usize] = match loaded {
@@ -246,9 +259,10 @@ impl OpenBlock {
         columns.map(|column| self.column_bytes(column)).sum()
     }
 
-    /// The memory of the columns that were read; the other columns are the cache's.
+    /// The memory of the columns that were or are about to be read; the other columns are the
+    /// cache's.
     pub(in crate::scan) fn stored_bytes(&self) -> u64 {
-        self.bytes_where(|slot| matches!(slot, ColumnState::Stored(_)))
+        self.bytes_where(|slot| matches!(slot, ColumnState::Stored(_) | ColumnState::Wanted))
     }
 
     /// The memory that the missing columns will take.
@@ -385,7 +399,8 @@ impl OpenBlock {
     /// Whether a column was not loaded; notes that it should be.
     fn is_missing(&mut self, column: Column) -> bool {
         let slot = &mut self.states[column as usize];
-        let is_missing = matches!(slot, ColumnState::Absent | ColumnState::Missing);
+        let is_missing =
+            matches!(slot, ColumnState::Absent | ColumnState::Missing | ColumnState::Wanted);
         if is_missing {
             *slot = ColumnState::Missing;
         }
@@ -408,7 +423,9 @@ impl OpenBlock {
         };
         let slot = &mut self.states[column as usize];
         let bytes = match slot {
-            ColumnState::Absent | ColumnState::Missing => return Err(Unready::Missing),
+            ColumnState::Absent | ColumnState::Missing | ColumnState::Wanted => {
+                return Err(Unready::Missing);
+            }
             ColumnState::Decoded(cached) => return Ok(cached.clone()),
             ColumnState::Failed(_) => {
                 let ColumnState::Failed(error) = std::mem::take(slot) else {

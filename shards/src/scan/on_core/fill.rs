@@ -11,7 +11,7 @@ use logsvc_runtime::Runtime;
 use super::frontier::{self, Frontier, Unit, UnitKind};
 use super::hiding::Hides;
 use super::late::{self, RunSource};
-use super::load::{load, load_missing, load_run, prefers_parts};
+use super::load::{load_wanted, prefers_parts, want, want_missing, want_run};
 use super::run::Scan;
 use crate::deletion::FilterWeight;
 use crate::scan::ScanError;
@@ -52,6 +52,7 @@ impl<R: Runtime> Scan<'_, R> {
             }
         }
         batch.memory.give_back_surplus();
+        self.load_wanted(&mut batch).await;
         Ok(batch)
     }
 
@@ -209,9 +210,9 @@ impl<R: Runtime> Scan<'_, R> {
                     };
                 let asks_metadata = hidden_by.is_empty() && leaf.asks_metadata(run, stream);
                 if asks_metadata && run.has_metadata {
-                    batch.bytes += load(env, sealed, &mut opened, Column::Metadata, stats).await;
+                    batch.bytes += want(env, &mut opened, Column::Metadata, stats);
                 } else if in_parts && !asks_metadata {
-                    batch.bytes += load(env, sealed, &mut opened, Column::Parts, stats).await;
+                    batch.bytes += want(env, &mut opened, Column::Parts, stats);
                 }
                 // A run that counts once a limit is reached has entries that count.
                 // So has one whose lines are abridged, unless a search leaves it out.
@@ -222,7 +223,7 @@ impl<R: Runtime> Scan<'_, R> {
                         lines: needs.lines && !in_parts,
                         metadata: needs.metadata,
                     };
-                    batch.bytes += load_run(env, sealed, &mut opened, run, needs, stats).await;
+                    batch.bytes += want_run(env, &mut opened, run, needs, stats);
                 }
             }
             batch.entries += run.entries.len();
@@ -259,11 +260,21 @@ impl<R: Runtime> Scan<'_, R> {
             {
                 break;
             }
-            let segment = &self.job.segments[work.segment as usize];
-            load_missing(self.env, segment, &mut work.opened, &mut self.stats).await;
+            want_missing(self.env, &mut work.opened, &mut self.stats);
             work.held_bytes += bytes;
             batch.memory.hold(bytes);
         }
+        self.load_wanted(batch).await;
+    }
+
+    /// Reads the columns that the items of a batch want.
+    async fn load_wanted(&mut self, batch: &mut Batch) {
+        let segments = &self.job.segments;
+        let blocks = batch.items.iter_mut().filter_map(|item| match item {
+            Item::Block(work) => Some((&*segments[work.segment as usize], &mut work.opened)),
+            Item::Head { .. } | Item::Kept { .. } => None,
+        });
+        load_wanted(self.env, blocks, &mut self.stats).await;
     }
 
     /// The part without the entries that an earlier one of the stream holds too;

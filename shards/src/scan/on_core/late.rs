@@ -16,7 +16,7 @@ use logsvc_logql::engine::{MetadataSets, Needs};
 use logsvc_proto::StreamId;
 use logsvc_runtime::{Runtime, SideQueue};
 
-use super::load::load_run;
+use super::load::{load_wanted, want_run};
 use super::{ScanEnv, ScanJob};
 use crate::scan::HeadBlockRef;
 use crate::scan::aside::{OpenBlock, RunColumns, Unready};
@@ -207,7 +207,8 @@ async fn load<R: Runtime>(
     let sealed = &job.segments[segment as usize];
     let directory = directory(env, job, segment).await?;
     let mut block = OpenBlock::new(sealed, &directory, run.block);
-    load_run(env, sealed, &mut block, run, needs, stats).await;
+    want_run(env, &mut block, run, needs, stats);
+    load_wanted(env, std::iter::once((&**sealed, &mut block)), stats).await;
     let (run, mut decoder) = (run.clone(), env.decoders.take());
     let decode = move || {
         let mut stats = ScanStats::default();

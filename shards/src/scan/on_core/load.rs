@@ -1,5 +1,8 @@
 //! Loads columns of sealed blocks: from the cache of the core, or from the file.
 //!
+//! Columns are asked for first ([`want`]), block by block, and read in waves ([`load_wanted`]): a
+//! cold disk has several reads to work on.
+//!
 //! Guarantees: a column is loaded at most once per block and scan. A failure is noted in the
 //! block, and reaches the run that needs the column.
 
@@ -27,14 +30,23 @@ pub(super) async fn read<R: Runtime>(
     stats: &mut ScanStats,
 ) -> Result<Vec<u8>, ReadError> {
     let begun = env.runtime.now();
+    let read = read_range(env, segment, range).await;
+    stats.read_time_ns += env.runtime.now().since(begun).as_nanos() as u64;
+    stats.read_bytes += read.as_ref().map_or(0, |bytes| bytes.len() as u64);
+    read
+}
+
+async fn read_range<R: Runtime>(
+    env: &ScanEnv<R>,
+    segment: &SealedSegment,
+    range: Range<u64>,
+) -> Result<Vec<u8>, ReadError> {
     let offset = range.start;
     let refused = |error| ReadError::Io { offset, error };
     let file = env.directories.files.get(&env.runtime, segment).await.map_err(refused)?;
     let len = (range.end - range.start) as usize;
     let (result, bytes) = file.read_exact_at(Vec::new(), range.start, len).await;
-    stats.read_time_ns += env.runtime.now().since(begun).as_nanos() as u64;
     result.map_err(refused)?;
-    stats.read_bytes += len as u64;
     Ok(bytes)
 }
 
@@ -65,11 +77,10 @@ pub(super) async fn read_all<R: Runtime>(
     Ok(pieces)
 }
 
-/// Loads a column, unless that was done; returns its length in bytes when it is decoded, if
-/// it was not loaded before.
-pub(super) async fn load<R: Runtime>(
+/// Takes a column from the cache, or notes that [`load_wanted`] is to read it, unless that was
+/// done; returns its length in bytes when it is decoded, if it was not asked for before.
+pub(super) fn want<R: Runtime>(
     env: &ScanEnv<R>,
-    segment: &SealedSegment,
     opened: &mut OpenBlock,
     column: Column,
     stats: &mut ScanStats,
@@ -77,55 +88,143 @@ pub(super) async fn load<R: Runtime>(
     if !opened.is_unloaded(column) {
         return 0;
     }
-    let (range, decoded_len) = opened.place(column);
     stats.cache_lookups += 1;
     let key = opened.key(column);
     let other_key = opened.other_key(column).filter(|_| !env.cache.holds(key));
     let key = other_key.filter(|&other| env.cache.holds(other)).unwrap_or(key);
-    let cached = env.cache.get(key).filter(|cached| opened.takes(cached));
-    let loaded = if let Some(cached) = cached {
-        stats.cache_hits += 1;
-        stats.cached_bytes += cached.held_bytes() as u64;
-        Loaded::Decoded(cached)
-    } else {
-        match read(env, segment, range, stats).await {
-            Ok(bytes) => Loaded::Stored(bytes),
-            Err(error) => Loaded::Failed(error),
+    match env.cache.get(key).filter(|cached| opened.takes(cached)) {
+        Some(cached) => {
+            stats.cache_hits += 1;
+            stats.cached_bytes += cached.held_bytes() as u64;
+            opened.supply(column, Loaded::Decoded(cached));
         }
-    };
-    opened.supply(column, loaded);
-    decoded_len
+        None => opened.want(column),
+    }
+    opened.place(column).1
 }
 
-/// Loads the columns that a run needs; returns the length in bytes of the columns that were not
-/// loaded yet.
-pub(super) async fn load_run<R: Runtime>(
+/// The same for the columns that a run needs; returns the length in bytes of the columns that were
+/// not asked for before.
+pub(super) fn want_run<R: Runtime>(
     env: &ScanEnv<R>,
-    segment: &SealedSegment,
     opened: &mut OpenBlock,
     run: &RunInfo,
     needs: Needs,
     stats: &mut ScanStats,
 ) -> usize {
-    let mut bytes = 0;
-    for column in columns_of(run, needs) {
-        bytes += load(env, segment, opened, column, stats).await;
-    }
-    bytes
+    columns_of(run, needs).map(|column| want(env, opened, column, stats)).sum()
 }
 
-/// Loads the columns that were missed.
-pub(super) async fn load_missing<R: Runtime>(
+/// The same for the columns that were missed.
+pub(super) fn want_missing<R: Runtime>(
     env: &ScanEnv<R>,
-    segment: &SealedSegment,
     opened: &mut OpenBlock,
     stats: &mut ScanStats,
 ) {
     for column in Column::ALL {
         if opened.is_missed(column) {
-            load(env, segment, opened, column, stats).await;
+            want(env, opened, column, stats);
         }
     }
+}
+
+/// A column that is to be read.
+struct Piece<'a> {
+    segment: &'a SealedSegment,
+    range: Range<u64>,
+    /// The place of its block among those of the wave.
+    block: usize,
+    column: Column,
+}
+
+/// Small pieces with so few bytes between them are one read.
+const GAP_BYTES: u64 = 8 << 10;
+
+/// Pieces are small of which two fit into so many bytes.
+const SPAN_BYTES: u64 = 64 << 10;
+
+/// Reads the columns that blocks want, in one wave: several reads are on their way at once, and
+/// small columns that stand side by side are one read.
+pub(super) async fn load_wanted<'a, R: Runtime>(
+    env: &ScanEnv<R>,
+    blocks: impl Iterator<Item = (&'a SealedSegment, &'a mut OpenBlock)>,
+    stats: &mut ScanStats,
+) {
+    let mut pieces = Vec::new();
+    let mut opened = Vec::new();
+    for (block, (segment, of_block)) in blocks.enumerate() {
+        for column in of_block.wanted() {
+            let range = of_block.place(column).0;
+            pieces.push(Piece { segment, range, block, column });
+        }
+        opened.push(of_block);
+    }
+    if pieces.is_empty() {
+        return;
+    }
+    let begun = env.runtime.now();
+    pieces.sort_unstable_by_key(|piece| (piece.segment.live.name, piece.range.start));
+    let spans: Vec<&[Piece<'_>]> = pieces.chunk_by(is_one_span_with).collect();
+    let mut reads = stream::iter(spans.iter().flat_map(|pieces| split(pieces)))
+        .map(|pieces| read_span(env, pieces))
+        .buffered(READS_AT_ONCE);
+    while let Some(read) = reads.next().await {
+        for (piece, loaded) in read {
+            if let Loaded::Stored(bytes) = &loaded {
+                stats.read_bytes += bytes.len() as u64;
+            }
+            opened[piece.block].supply(piece.column, loaded);
+        }
+    }
+    stats.read_time_ns += env.runtime.now().since(begun).as_nanos() as u64;
+}
+
+/// Whether a piece and the next one may be one read.
+fn is_one_span_with(piece: &Piece<'_>, next: &Piece<'_>) -> bool {
+    let is_small = |piece: &Piece<'_>| piece.range.end - piece.range.start <= SPAN_BYTES / 2;
+    piece.segment.live.name == next.segment.live.name
+        && next.range.start <= piece.range.end + GAP_BYTES
+        && is_small(piece)
+        && is_small(next)
+}
+
+/// Divides pieces that stand side by side into spans of at most [`SPAN_BYTES`], unless one piece
+/// has more.
+fn split<'a, 'b>(mut pieces: &'b [Piece<'a>]) -> impl Iterator<Item = &'b [Piece<'a>]> {
+    std::iter::from_fn(move || {
+        let start = pieces.first()?.range.start;
+        let fits = |piece: &&Piece<'_>| piece.range.end <= start + SPAN_BYTES;
+        let count = pieces.iter().take_while(fits).count().max(1);
+        let (span, rest) = pieces.split_at(count);
+        pieces = rest;
+        Some(span)
+    })
+}
+
+/// Reads pieces that stand side by side.
+async fn read_span<'a, 'b, R: Runtime>(
+    env: &ScanEnv<R>,
+    pieces: &'b [Piece<'a>],
+) -> Vec<(&'b Piece<'a>, Loaded)> {
+    let mut loaded = Vec::with_capacity(pieces.len());
+    if let [first, .., last] = pieces {
+        let end = pieces.iter().map(|piece| piece.range.end).fold(last.range.end, u64::max);
+        let span = first.range.start..end;
+        if let Ok(bytes) = read_range(env, first.segment, span.clone()).await {
+            for piece in pieces {
+                let of = |at: u64| (at - span.start) as usize;
+                let own = bytes[of(piece.range.start)..of(piece.range.end)].to_vec();
+                loaded.push((piece, Loaded::Stored(own)));
+            }
+            return loaded;
+        }
+        // Each of them is read, or fails, by itself.
+    }
+    for piece in pieces {
+        let read = read_range(env, piece.segment, piece.range.clone()).await;
+        loaded.push((piece, read.map_or_else(Loaded::Failed, Loaded::Stored)));
+    }
+    loaded
 }
 
 /// Whether a block's lines are stored in parts, and better looked at so: unless they are in
