@@ -22,10 +22,13 @@ pub(crate) struct UdpPort {
 impl UdpPort {
     pub(crate) fn bind(address: SocketAddr, buffer_bytes: usize) -> io::Result<UdpPort> {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-        socket.set_reuse_port(true)?;
         // The kernel lowers it to `net.core.rmem_max` without a word.
         socket.set_recv_buffer_size(buffer_bytes)?;
+        // For UDP the kernel takes a port as free that only sharing sockets of this user have. So a
+        // socket that asks for any free port shares it only once it is bound.
+        socket.set_reuse_port(address.port() != 0)?;
         socket.bind(&address.into())?;
+        socket.set_reuse_port(true)?;
         Ok(UdpPort { socket })
     }
 
@@ -102,6 +105,18 @@ fn no_room() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A shared port would give the datagrams of one socket to another.
+    #[test]
+    fn a_free_port_is_nobody_elses() {
+        let any: SocketAddr = ([127, 0, 0, 1], 0).into();
+        for _ in 0..20 {
+            let ports: Vec<_> = (0..200).map(|_| UdpPort::bind(any, 4096).unwrap()).collect();
+            let addresses: std::collections::BTreeSet<_> =
+                ports.iter().map(|port| port.local_address().unwrap()).collect();
+            assert_eq!(addresses.len(), ports.len());
+        }
+    }
 
     /// The number comes from the kernel's own list, so a wrong place would give another figure.
     #[test]
