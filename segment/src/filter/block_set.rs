@@ -49,6 +49,13 @@ impl BlockSet {
         self.words.get(block / 64).is_some_and(|word| word >> (block % 64) & 1 != 0)
     }
 
+    /// The blocks that are in both of two sets of the same segment.
+    #[must_use]
+    pub fn intersection(&self, other: &BlockSet) -> BlockSet {
+        let words = self.words.iter().zip(&other.words).map(|(own, other)| own & other).collect();
+        BlockSet { words, len: self.len }
+    }
+
     /// Number of blocks in the set.
     #[must_use]
     pub fn count(&self) -> usize {

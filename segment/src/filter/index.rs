@@ -42,10 +42,27 @@ impl FilterIndex {
         FilterIndex { text, metadata, text_layout, metadata_layout }
     }
 
+    /// The index of a region with the blocks of several regions in turn.
+    ///
+    /// # Errors
+    /// If they are too many.
+    pub(super) fn joined(inputs: &[FilterIndex]) -> Result<FilterIndex, FilterError> {
+        if inputs.iter().map(FilterIndex::block_count).sum::<usize>() > MAX_BLOCKS {
+            return Err(FilterError::Index("it has too many blocks"));
+        }
+        let all = |part: Part| inputs.iter().flat_map(|i| i.descriptors(part)).copied().collect();
+        Ok(FilterIndex::new(all(Part::Text), all(Part::Metadata)))
+    }
+
+    /// The length of [`FilterIndex::encode`] for so many blocks, in bytes.
+    pub(super) fn encoded_len(blocks: usize) -> usize {
+        HEADER_LEN + 2 * blocks
+    }
+
     /// The bytes for the directory.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(HEADER_LEN + 2 * self.block_count());
+        let mut out = Vec::with_capacity(Self::encoded_len(self.block_count()));
         out.extend([VERSION, 0, 0, 0]);
         out.extend((self.block_count() as u32).to_le_bytes());
         out.extend(self.text.iter().chain(&self.metadata).map(|descriptor| descriptor.encode()));

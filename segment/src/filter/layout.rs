@@ -47,7 +47,18 @@ impl Layout {
         1 << self.unit_shift
     }
 
-    fn unit_len(&self) -> u64 {
+    /// Number of the first unit.
+    pub(super) fn first_unit(&self) -> u32 {
+        self.first_unit
+    }
+
+    /// Bits of all blocks in one slice.
+    pub(super) fn slice_bits(&self) -> u64 {
+        self.slice_bits
+    }
+
+    /// Length of a unit with its checksum, in bytes.
+    pub(super) fn unit_len(&self) -> u64 {
         (self.slice_bits << self.unit_shift).div_ceil(8) + CRC_LEN
     }
 

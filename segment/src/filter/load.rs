@@ -4,6 +4,7 @@
 //! every byte was checked. A step reads one unit, at about a microsecond per 4000 bits. Until
 //! the last step the loader holds twice the memory of the region.
 
+use super::bits::BitReader;
 use super::build::BlockFilter;
 use super::error::FilterError;
 use super::index::{FilterIndex, Part};
@@ -73,7 +74,7 @@ impl<'a> RegionLoader<'a> {
             Part::Text => &mut self.text,
             Part::Metadata => &mut self.metadata,
         };
-        let mut bits = BitReader { bytes: payload, at: 0 };
+        let mut bits = BitReader::new(payload, 0);
         let first_unit = layout.next_unit() - layout.unit_count();
         let first_slice = (self.unit - first_unit) as usize * layout.unit_slices();
         for slice in first_slice..first_slice + layout.unit_slices() {
@@ -87,34 +88,5 @@ impl<'a> RegionLoader<'a> {
     #[must_use]
     pub fn finish(self) -> RegionFilters {
         RegionFilters { text: self.text, metadata: self.metadata }
-    }
-}
-
-/// Reads bits, least significant first. Zeros follow the last bit.
-struct BitReader<'a> {
-    bytes: &'a [u8],
-    /// In bits.
-    at: usize,
-}
-
-impl BitReader<'_> {
-    /// The next `count` bits, at most 64.
-    fn read(&mut self, count: usize) -> u64 {
-        let (byte, shift) = (self.at / 8, self.at % 8);
-        self.at += count;
-        let mut value = match self.bytes.get(byte..).and_then(|rest| rest.first_chunk::<8>()) {
-            Some(&eight) => u64::from_le_bytes(eight),
-            None => self.last_bytes(byte),
-        } >> shift;
-        if shift + count > 64 {
-            let next = self.bytes.get(byte + 8).copied().unwrap_or(0);
-            value |= u64::from(next) << (64 - shift);
-        }
-        if count == 64 { value } else { value & ((1 << count) - 1) }
-    }
-
-    fn last_bytes(&self, byte: usize) -> u64 {
-        let rest = self.bytes.get(byte..).unwrap_or(&[]);
-        rest.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
     }
 }

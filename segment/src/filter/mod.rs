@@ -63,11 +63,14 @@
 //! ```
 
 mod bitmap;
+mod bits;
 mod block_set;
 mod build;
+mod bundle;
 mod error;
 mod grams;
 mod index;
+mod join;
 mod keys;
 mod layout;
 mod load;
@@ -81,8 +84,10 @@ mod tests;
 
 pub use block_set::BlockSet;
 pub use build::{BlockFilter, BlockFilterBuilder};
+pub use bundle::{BundleHead, BundledSegment};
 pub use error::FilterError;
 pub use index::FilterIndex;
+pub use join::{DamagedInput, RegionJoiner};
 pub use keys::{GRAM_LEN, SLICES};
 pub use load::{RegionFilters, RegionLoader};
 pub use needle::Needle;

@@ -109,6 +109,14 @@ impl<'a> Probe<'a> {
         Probe { index, candidates, conditions, current: None, units, reads }
     }
 
+    /// Most bytes of memory that a search takes beside the bytes that it is given.
+    #[must_use]
+    pub fn memory_max_bytes(index: &FilterIndex, conditions: &[Vec<Needle>]) -> usize {
+        let most = conditions.iter().map(Vec::len).max().unwrap_or(0);
+        // Sets of blocks take a bit for each.
+        index.block_count() * (most * size_of::<Target>() + 1)
+    }
+
     /// The next ranges of the region to read, ascending and not adjacent; `None` if the candidates
     /// are final.
     pub fn next_reads(&mut self) -> Option<&[Range<u64>]> {

@@ -1,5 +1,6 @@
 //! Writes the region of a segment: the filters of all blocks, slice by slice.
 
+use super::bits::BitWriter;
 use super::build::BlockFilter;
 use super::index::{FilterIndex, Part};
 use super::layout::{Layout, unit_crc};
@@ -80,7 +81,7 @@ impl RegionEnd {
 
 fn write_unit(out: &mut Vec<u8>, slices: &Slices, layout: &Layout, unit: u32) {
     let start = out.len();
-    let mut bits = BitWriter { out, pending: 0, pending_bits: 0 };
+    let mut bits = BitWriter::new(out);
     let first_unit = layout.next_unit() - layout.unit_count();
     let first_slice = (unit - first_unit) as usize * layout.unit_slices();
     for slice in first_slice..first_slice + layout.unit_slices() {
@@ -89,31 +90,4 @@ fn write_unit(out: &mut Vec<u8>, slices: &Slices, layout: &Layout, unit: u32) {
     bits.finish();
     let crc = unit_crc(&out[start..], unit);
     out.extend(crc.to_le_bytes());
-}
-
-/// Writes bits, least significant first.
-struct BitWriter<'a> {
-    out: &'a mut Vec<u8>,
-    pending: u64,
-    /// Below 64.
-    pending_bits: usize,
-}
-
-impl BitWriter<'_> {
-    /// Writes `bits` bits, at most 64, of a number whose other bits are zero.
-    fn push(&mut self, value: u64, bits: usize) {
-        self.pending |= value << self.pending_bits;
-        self.pending_bits += bits;
-        if self.pending_bits >= 64 {
-            self.out.extend(self.pending.to_le_bytes());
-            self.pending_bits -= 64;
-            self.pending =
-                if self.pending_bits == 0 { 0 } else { value >> (bits - self.pending_bits) };
-        }
-    }
-
-    /// Fills the last byte with zeros.
-    fn finish(self) {
-        self.out.extend(&self.pending.to_le_bytes()[..self.pending_bits.div_ceil(8)]);
-    }
 }

@@ -2,6 +2,7 @@
 //! little is read, and damage is found.
 
 mod damage;
+mod join;
 mod rates;
 
 use super::index::Part;
