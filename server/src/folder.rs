@@ -15,10 +15,11 @@ use crate::config::Config;
 const FORMAT: &str = "FORMAT";
 
 /// What this server makes in a folder before the mark, and what file systems have of their own.
-const OWN: [&str; 9] = [
+const OWN: [&str; 10] = [
     "LOCK",
     "wal",
     "segments",
+    "filters",
     "deletes",
     "rules",
     "backups",

@@ -87,6 +87,13 @@ pub(super) fn expose_shards(out: &mut Exposition, shards: &[ShardStatus]) {
             |s| s.tails.dropped,
         ),
         ("logsvc_segment_file_bytes", "gauge", "Bytes of their files.", |s| s.seal.file_bytes),
+        (
+            "logsvc_filter_bundles",
+            "gauge",
+            "Files with the joined filters of many segments.",
+            |s| s.seal.bundles,
+        ),
+        ("logsvc_filter_bundle_bytes", "gauge", "Bytes of these files.", |s| s.seal.bundle_bytes),
         ("logsvc_segment_line_bytes", "gauge", "Bytes of the lines in them.", |s| {
             s.seal.line_bytes
         }),

@@ -10,17 +10,19 @@ use crate::manifest::{
     CHECKPOINT_NAME, Day, ManifestLogName, ManifestState, SegmentName, read_manifest,
 };
 use crate::types::StreamPartitions;
+use logsvc_segment::filter::BundleHead;
 use logsvc_segment::{Decoder, HEADER_LEN, MergedPlace, Part};
 
+use super::bundles::inspect_bundle;
 use super::left::{LeftTotals, left_by_segment};
 use super::requests::inspect_requests;
 use super::segment::{COLUMNS, OpenSegment, Stop, name_of};
 
-/// Prints what a file holds: a segment as [`inspect_segment`] does, or the record of requests for
-/// deletion.
+/// Prints what a file holds: a segment as [`inspect_segment`] does, the segments of a bundle, or the
+/// record of requests for deletion.
 ///
 /// # Errors
-/// The file cannot be read, or is damaged, or is neither.
+/// The file cannot be read, or is damaged, or is none of these.
 pub async fn inspect_file<R: Runtime>(
     runtime: &R,
     path: &Path,
@@ -30,6 +32,9 @@ pub async fn inspect_file<R: Runtime>(
     let (_, start) = file.read_exact_at(Vec::new(), 0, REQUESTS_MAGIC.len()).await;
     if start == REQUESTS_MAGIC {
         return inspect_requests(runtime, path, print).await;
+    }
+    if start == BundleHead::MAGIC.as_slice() {
+        return inspect_bundle(runtime, path, print).await;
     }
     inspect_segment(runtime, path, print).await
 }

@@ -3,9 +3,10 @@
 //! [`check_store`] reads every byte that has a checksum and decodes everything that can be
 //! decoded. It makes the lock file if it is missing, changes nothing else, and fails if the store
 //! is in use or cannot be read. Damage is not an error but a [`Finding`]. [`inspect_file`] prints
-//! the directory of a segment, or the record of requests for deletion. [`find_text`] searches all
+//! the directory of a segment, the segments of a bundle, or the record of requests for deletion. [`find_text`] searches all
 //! files of a folder.
 
+mod bundles;
 mod find;
 mod inspect;
 mod labels;
@@ -42,6 +43,8 @@ pub struct CheckReport {
     /// The number of [`CheckReport::segment_entries`] that do not count, because their streams have
     /// left the segment.
     pub left_entries: u64,
+    /// Bundles of filters.
+    pub bundles: u64,
     /// Files of the write-ahead log.
     pub wal_files: u64,
     /// Frames in them that check.

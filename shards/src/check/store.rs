@@ -14,6 +14,7 @@ use crate::types::StreamPartitions;
 use crate::wal::covers::FileCovers;
 use crate::wal::format::WalName;
 
+use super::bundles::check_bundles;
 use super::left::{foreign_parts, left_by_segment};
 use super::requests::check_requests;
 use super::segment::check_segment;
@@ -137,6 +138,7 @@ pub async fn check_store<R: Runtime>(
             }
         }
     }
+    check_bundles(runtime, &segments_dir, &mut report).await;
     let covers = if manifest.damage.is_empty() && is_known { manifest.covers } else { Vec::new() };
     let wal_dir = data_dir.join("wal");
     let mut files = Vec::new();

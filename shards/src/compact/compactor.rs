@@ -123,6 +123,12 @@ impl<R: Runtime> Compactor<R> {
                 outcome.released = unlink.len() as u64;
                 edit.removed = unlink.iter().map(|live| live.name).collect();
             }
+            MaintenanceJob::Bundle(job) => outcome.bundled = Some(self.bundle(job).await?),
+            MaintenanceJob::Unbundle(bundles) => {
+                for path in bundles {
+                    self.folder.removals.remove(path).await;
+                }
+            }
             MaintenanceJob::Resume => {}
         }
         Ok(Pending { edit, outcome, unlink, is_committed: false })

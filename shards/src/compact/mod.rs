@@ -16,6 +16,7 @@
 mod ahead;
 mod aside;
 mod block;
+mod bundle;
 mod compactor;
 mod drafts;
 mod evaluate;
@@ -38,6 +39,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use bundle::BundleJob;
+pub(crate) use bundle::Bundled;
 pub(crate) use compactor::Compactor;
 pub use drafts::DraftPolicy;
 pub(crate) use drafts::{Drafts, Heads};
@@ -72,6 +75,14 @@ pub struct CompactionPolicy {
     /// A merged segment has at most so many runs: a merge holds the directories of its output and
     /// its inputs, with 29 to 57 bytes for each run, and a query of one stream reads a directory.
     pub max_runs: u64,
+    /// The filters of so many settled segments are joined: below that the directories of all
+    /// segments are in memory, most likely.
+    pub min_bundled: usize,
+    /// And of at most so many at once.
+    pub max_bundled: usize,
+    /// With about so many blocks together, at most: a search takes 16 bytes for each and each of the
+    /// texts that it asks for.
+    pub max_bundled_blocks: u64,
     /// All segments with fewer line bytes count as equally small.
     pub small_line_bytes: u64,
     /// When drafts are written and merged; `None`: no drafts.
@@ -95,6 +106,9 @@ impl CompactionPolicy {
         max_inputs: 16,
         target_line_bytes: 1 << 30,
         max_runs: 1 << 18,
+        min_bundled: 32,
+        max_bundled: 64,
+        max_bundled_blocks: 1 << 16,
         small_line_bytes: 1 << 20,
         drafts: None,
         retry_pause: Duration::from_secs(5),
@@ -141,6 +155,10 @@ pub enum MaintenanceJob {
     Purge(Box<PurgeJob>),
     /// Remove half-made segments of attempts that failed, and tell the files that are being removed.
     Sweep,
+    /// Join the filters of segments.
+    Bundle(BundleJob),
+    /// Remove bundles.
+    Unbundle(Vec<PathBuf>),
     /// Finish the job that has failed, if there is one.
     Resume,
 }
@@ -168,6 +186,8 @@ pub struct MaintenanceOutcome {
     pub released: u64,
     /// The outcome of a [`MaintenanceJob::Purge`].
     pub(crate) purged: Option<Purged>,
+    /// The outcome of a [`MaintenanceJob::Bundle`].
+    pub(crate) bundled: Option<Bundled>,
     /// The files that a [`MaintenanceJob::Sweep`] has found leaving.
     pub leaving: Option<Vec<PathBuf>>,
 }

@@ -115,6 +115,17 @@ impl SegmentName {
         SegmentName::parse(name.strip_suffix(PENDING_ENDING)?)
     }
 
+    /// The name of a bundle of filters, whose numbers are those of a segment's name.
+    pub(crate) fn bundle_file_name(self) -> String {
+        format!("{:08x}-{:08x}-{:08x}-{:08x}.bun", self.epoch, self.shards, self.shard, self.seq)
+    }
+
+    /// Reads such a name; `None` if it has another form.
+    pub(crate) fn parse_bundle(name: &str) -> Option<SegmentName> {
+        let [epoch, shards, shard, seq] = hex_numbers(name.strip_suffix(".bun")?)?;
+        Some(SegmentName { epoch, shards, shard, seq })
+    }
+
     /// The position of a segment that a shard has sealed (and not compacted) in arrival order, see
     /// [`super::LiveSegment::order`].
     pub fn sealed_order(self) -> u64 {

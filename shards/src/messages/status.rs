@@ -104,7 +104,11 @@ pub struct SealStatus {
     pub segments: u64,
     /// Bytes of their files.
     pub file_bytes: u64,
-    /// Entries in them.
+    /// Bundles of filters of segments.
+    pub bundles: u64,
+    /// Bytes of their files.
+    pub bundle_bytes: u64,
+    /// Entries in the segments.
     pub entries: u64,
     /// Bytes of their lines.
     pub line_bytes: u64,

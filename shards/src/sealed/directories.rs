@@ -28,8 +28,9 @@ use std::sync::{Arc, Weak};
 use ahash::HashMap;
 use logsvc_runtime::{Budget, File, Latch, Reservation, Runtime};
 
-use super::{SealedSegment, SegmentFiles, hasher};
+use super::{Bundle, SealedSegment, SegmentFiles, hasher};
 use crate::manifest::SegmentName;
+use logsvc_segment::filter::BundleHead;
 use logsvc_segment::{Directory, SegmentError};
 
 /// A directory in memory, which is counted until its last holder drops it.
@@ -311,6 +312,21 @@ impl<R: Runtime> Directories<R> {
             state.keep(segment.live.name, Arc::clone(&directory), bytes, was_asked_for);
         }
         directory
+    }
+
+    /// Keeps the head of a bundle that was read, as long as there is the bundle. It goes before the
+    /// directories that are not in use: it tells which of the directories of many segments are to
+    /// be read. If even then there is no room, it is read again.
+    pub(crate) fn keep_head(&self, bundle: &Bundle, head: BundleHead) {
+        let bytes = head.held_bytes() as u64;
+        let mut state = self.state.borrow_mut();
+        let mut memory = self.budget.try_reserve(bytes);
+        while memory.is_none() && bytes <= self.share_bytes && state.evict_unused() {
+            memory = self.budget.try_reserve(bytes);
+        }
+        if let Some(memory) = memory {
+            bundle.keep_head(head, memory);
+        }
     }
 
     /// Gives up the directory of a segment that is not live any more.

@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use logsvc_runtime::{AlignedBuffer, OpenMode, Runtime, temporary_path};
 
+use super::bundles::bundle_path;
 use super::output::Output;
 use super::{Directories, OpenedSegment, Removals, SealedSegment};
 use crate::manifest::{Day, LiveSegment, ManifestLog, SegmentName, make_day_folder};
@@ -35,6 +36,7 @@ pub(crate) struct SegmentFolder<R: Runtime> {
     /// The shard's first name of this start.
     first: SegmentName,
     next_seq: Cell<u32>,
+    next_bundle: Cell<u32>,
     /// Segments that may have their pending names and that will never be live. Until an edit
     /// removes them, a start could take them for the entries of the log.
     orphans: RefCell<Vec<(SegmentName, Day)>>,
@@ -70,7 +72,7 @@ impl<R: Runtime> SegmentFolder<R> {
             .with_preface(plan.preface.clone());
         let WalName { epoch, shards, shard, .. } = first_wal;
         let first = SegmentName { epoch, shards, shard, seq: 0 };
-        let (next_seq, orphans) = (Cell::new(0), RefCell::default());
+        let (next_seq, next_bundle, orphans) = (Cell::new(0), Cell::new(0), RefCell::default());
         let removals = Rc::new(Removals::new(runtime.clone()));
         SegmentFolder {
             runtime,
@@ -80,6 +82,7 @@ impl<R: Runtime> SegmentFolder<R> {
             removals,
             first,
             next_seq,
+            next_bundle,
             orphans,
         }
     }
@@ -102,6 +105,13 @@ impl<R: Runtime> SegmentFolder<R> {
     pub(crate) fn begin_draft(&self, day: Day) -> io::Result<NewSegment<R>> {
         let segment = self.begin(day)?;
         Ok(NewSegment { is_direct: true, ..segment })
+    }
+
+    /// The path of a new bundle.
+    pub(crate) fn next_bundle_path(&self) -> PathBuf {
+        let seq = self.next_bundle.get();
+        self.next_bundle.set(seq + 1);
+        bundle_path(&self.segments_dir, SegmentName { seq, ..self.first })
     }
 
     /// The identity that a new segment's header has.

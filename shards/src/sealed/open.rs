@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use logsvc_runtime::Runtime;
 
-use super::SealedSegment;
+use super::{Bundle, SealedSegment, open_bundles};
 use crate::manifest::{LiveSegment, read_footer};
 use crate::node::NodePlan;
 use crate::wal::restored::Restored;
@@ -61,6 +61,9 @@ fn unknown_version(error: &io::Error) -> Option<UnknownPart> {
 pub(crate) trait RestoredSegments: Restored {
     /// Makes a segment readable.
     fn add_segment(&mut self, segment: SealedSegment);
+
+    /// Takes over bundles of filters, after the segments.
+    fn add_bundles(&mut self, bundles: Vec<Bundle>);
 
     /// Notes that a live segment cannot be read.
     fn miss_segment(&mut self, live: &LiveSegment);
@@ -113,5 +116,6 @@ pub(crate) async fn open_all<R: Runtime>(
         }
         runtime.yield_now().await;
     }
+    state.add_bundles(open_bundles(runtime, &plan.segments_dir).await);
     unknown
 }

@@ -4,6 +4,7 @@
 //! Guarantees: one job at a time, and none begins while the shard seals. If the disk fails, the
 //! next attempt comes after a pause, which grows with each failure.
 
+mod bundles;
 mod expiry;
 mod own_totals;
 mod purge;
@@ -25,6 +26,7 @@ use crate::messages::MaintenanceStatus;
 use crate::retention::{ExpiryFilter, NodeSegments, RetentionClock, RetentionPolicy, StartClock};
 use crate::sealed::{SealedSegment, hasher};
 use crate::wal::format::WalName;
+use bundles::Bundles;
 use expiry::Expiry;
 use purge::Purge;
 
@@ -90,6 +92,7 @@ pub(super) struct Maintenance {
     /// A segment of which half has expired.
     to_rewrite: Option<SegmentName>,
     retired: Retired,
+    pub(super) bundles: Bundles,
     pub(super) throttle: Arc<Throttle>,
     time: RetentionTime,
     /// The removal of deleted entries that is under way.
@@ -151,6 +154,7 @@ impl Maintenance {
             expiries: AHashMap::with_hasher(hasher()),
             to_rewrite: None,
             retired: Retired::default(),
+            bundles: Bundles::new(),
             throttle: Arc::default(),
             time: RetentionTime { clock, now_ns: i64::MIN },
             purge: None,
@@ -289,6 +293,11 @@ impl Shard {
         if !own.is_empty() {
             return Some(MaintenanceJob::Remove(some_of(own)));
         }
+        let stale = self.take_stale_bundles();
+        if !stale.is_empty() {
+            let paths = stale.iter().map(|bundle| bundle.path.clone()).collect();
+            return Some(MaintenanceJob::Unbundle(paths));
+        }
         if let Some(segment) = self.due_for_inspection(now_ns) {
             return Some(MaintenanceJob::Inspect(Inspection {
                 segment,
@@ -307,7 +316,9 @@ impl Shard {
             }
             neighbours = neighbours.filter(|_| are_drafts);
         }
-        let inputs = self.half_expired().or(neighbours)?;
+        let Some(inputs) = self.half_expired().or(neighbours) else {
+            return self.bundle_job().map(MaintenanceJob::Bundle);
+        };
         let retention = Arc::clone(&self.maintenance.config.retention);
         Some(MaintenanceJob::Merge(MergeJob {
             earlier: self.overlapping_before(&inputs),
@@ -340,7 +351,9 @@ impl Shard {
         let mut staying: Vec<&Arc<SealedSegment>> = self.segments.iter().filter(stays).collect();
         staying.sort_by_key(|segment| (segment.live.day, segment.live.order));
         let share = |segment: &&Arc<SealedSegment>| self.maintenance.share_bytes(&segment.live);
-        let mut own_bytes: u64 = staying.iter().map(share).sum();
+        // A bundle goes after its segments.
+        let bundles = self.maintenance.bundles.file_bytes();
+        let mut own_bytes: u64 = bundles + staying.iter().map(share).sum::<u64>();
         let publish = |own_bytes, first: Option<&&Arc<SealedSegment>>| {
             config.node.publish(*shard, own_bytes, first.map(|segment| segment.live.day));
         };
@@ -422,6 +435,9 @@ impl Shard {
         if let Some(inspected) = outcome.inspected {
             let retention_now_ns = self.maintenance.time.now_ns;
             self.note_inspected(inspected, retention_now_ns);
+        }
+        if let Some(bundled) = outcome.bundled {
+            self.note_bundled(bundled);
         }
         if let Some(added) = outcome.added {
             self.insert_segment(added.segment);

@@ -5,11 +5,13 @@
 //! are stored are taken over even if the budgets are smaller than they were; the summary
 //! says by how much.
 
+use std::sync::Arc;
+
 use logsvc_proto::StreamId;
 
 use super::Shard;
 use crate::manifest::LiveSegment;
-use crate::sealed::{RestoredSegments, SealedSegment};
+use crate::sealed::{Bundle, RestoredSegments, SealedSegment};
 use crate::types::StreamDefinition;
 use crate::wal::restored::{RecoverySummary, Restored};
 use logsvc_segment::batch::Section;
@@ -52,6 +54,10 @@ impl Restored for Shard {
 impl RestoredSegments for Shard {
     fn add_segment(&mut self, segment: SealedSegment) {
         self.insert_segment(segment);
+    }
+
+    fn add_bundles(&mut self, bundles: Vec<Bundle>) {
+        Shard::add_bundles(self, bundles.into_iter().map(Arc::new).collect());
     }
 
     fn miss_segment(&mut self, live: &LiveSegment) {

@@ -415,6 +415,8 @@ impl Shard {
             refused_blocks: self.sealing.refused_blocks,
             segments: self.segments.len() as u64,
             damaged_segments: self.missing.len() as u64,
+            bundles: self.maintenance.bundles.count() as u64,
+            bundle_bytes: self.maintenance.bundles.file_bytes(),
             maintenance: self.maintenance.status(),
             ..SealStatus::default()
         };

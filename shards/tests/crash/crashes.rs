@@ -91,6 +91,9 @@ impl Life<'_> {
             max_inputs: rng.between(4, 8) as usize,
             target_line_bytes: rng.between(1 << 13, 1 << 20),
             small_line_bytes: rng.between(100, 100_000),
+            min_bundled: rng.between(1, 4) as usize,
+            max_bundled: rng.between(2, 6) as usize,
+            max_bundled_blocks: rng.between(1, 100),
             drafts: rng.one_in(2).then(|| DraftPolicy {
                 fast: *rng.pick(&[Duration::ZERO, Duration::from_millis(1), Duration::MAX]),
                 fill_max: Duration::MAX,

@@ -2,6 +2,7 @@
 
 mod backup;
 mod batches;
+mod bundles;
 mod bytes;
 // Not all that the manifest's tests need is needed here.
 #[allow(dead_code)]

@@ -192,14 +192,20 @@ impl<'s> Model<'s> {
     }
 }
 
-fn target(id: u32, tenant: &TenantId, query: &str, start_ns: i64, end_ns: i64) -> PurgeTarget {
+pub(crate) fn target(
+    id: u32,
+    tenant: &TenantId,
+    query: &str,
+    start_ns: i64,
+    end_ns: i64,
+) -> PurgeTarget {
     let Ok(Expr::Log(log)) = syntax::parse(query) else { panic!("{query}") };
     let since = DeletionVersion::FIRST;
     let filter = DeleteFilter::new(DeleteId(id), tenant.clone(), &log, (start_ns, end_ns), since);
     PurgeTarget { filter: Arc::new(filter.expect("a query")), start_ns, end_ns }
 }
 
-fn purge(cluster: &Cluster<'_>, targets: Vec<PurgeTarget>) -> Vec<Answer> {
+pub(crate) fn purge(cluster: &Cluster<'_>, targets: Vec<PurgeTarget>) -> Vec<Answer> {
     cluster.run(begin(cluster, targets)).expect("the node lives")
 }
 

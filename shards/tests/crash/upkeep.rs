@@ -41,6 +41,7 @@ pub(crate) fn eager() -> CompactionPolicy {
         enabled: true,
         min_inputs: 2,
         max_inputs: 16,
+        min_bundled: 2,
         check_interval: Duration::from_secs(60),
         ..CompactionPolicy::OFF
     }

@@ -105,6 +105,8 @@ impl Removal {
 struct Removed {
     ended: u64,
     failed: u64,
+    /// Bundles of filters at the ends of rounds.
+    bundles: u64,
     killed: u64,
     requests: u64,
     entries: u64,
@@ -366,7 +368,12 @@ impl Keeping<'_> {
                     life.flush(cluster, waits);
                 }
                 1 => self.compare(cluster, life, tally),
-                2 => cluster.simulation.run_for(Duration::from_secs(self.rng.below(3))),
+                2 => {
+                    // A removal gives a segment up after some minutes.
+                    let is_long = self.removal.is_some() && self.rng.one_in(2);
+                    let most_s = if is_long { 1_000 } else { 3 };
+                    cluster.simulation.run_for(Duration::from_secs(self.rng.below(most_s)));
+                }
                 _ => {
                     life.push(cluster);
                 }
@@ -414,6 +421,7 @@ impl Keeping<'_> {
         for status in cluster.statuses() {
             self.removed.merges += status.seal.maintenance.merges;
             self.removed.expired += status.seal.maintenance.dropped_entries;
+            self.removed.bundles += status.seal.bundles;
         }
         if self.rng.one_in(2) {
             self.wait(&cluster, life);
@@ -553,6 +561,7 @@ fn hidden_entries_stay_hidden_while_they_are_removed_and_come_back_only_when_pus
         assert!(rewrote > count && dropped > count / 8 && killed > count / 8 && failed > 0);
         assert!(removed.questions_meanwhile > 5 * count && removed.came_meanwhile > count);
         assert!(removed.came_again > count && removed.merges > count && removed.expired > count);
+        assert!(removed.bundles > count);
         assert!(tally.blind > 2 * count && tally.holes * 20 < tally.questions);
         assert!(tally.evaluated > count && tally.stats.blocks_filtered > count);
         assert!(tally.summaries > count / 4 && tally.searched > 0);

@@ -35,6 +35,10 @@ impl<R: Runtime> Scan<'_, R> {
         self.pause(leaf).await?;
         let job = self.job;
         let segment = &job.segments[index as usize];
+        let bundled = self.left_by_bundle(index).await;
+        if bundled.as_ref().is_some_and(BlockSet::is_empty) {
+            return Ok(Vec::new());
+        }
         let mut rows = None;
         if let Some(selector) = job.selector_for(index) {
             // Labels are not what the query reads of its entries.
@@ -59,8 +63,10 @@ impl<R: Runtime> Scan<'_, R> {
         }
         if reads_most && !self.conditions.is_empty() {
             let all = frontier::blocks_of(job, index, &directory);
+            let all = bundled.as_ref().map_or_else(|| all.clone(), |left| all.intersection(left));
             sure = self.sure_conditions(index).await;
-            let left = self.filtered(index, &directory, all, |at| sure[at]).await;
+            let asked: Vec<bool> = self.asked_besides(bundled.is_some());
+            let left = self.filtered(index, &directory, all, |at| sure[at] && asked[at]).await;
             if left.is_empty() {
                 return Ok(Vec::new());
             }
@@ -89,9 +95,17 @@ impl<R: Runtime> Scan<'_, R> {
         for block in units.iter().filter_map(Unit::block) {
             blocks.insert(block as usize);
         }
-        let blocks = self.filtered(index, &directory, blocks, |_| true).await;
+        let blocks = bundled.as_ref().map_or_else(|| blocks.clone(), |b| blocks.intersection(b));
+        let asked: Vec<bool> = self.asked_besides(bundled.is_some());
+        let blocks = self.filtered(index, &directory, blocks, |at| asked[at]).await;
         units.retain(|unit| unit.block().is_none_or(|block| blocks.contains(block as usize)));
         Ok(units)
+    }
+
+    /// Whether each of the conditions is still to be asked, if a bundle was asked for those that
+    /// hold whatever the streams are.
+    fn asked_besides(&self, bundle_was_asked: bool) -> Vec<bool> {
+        self.conditions.iter().map(|one| !(bundle_was_asked && one.is_certain())).collect()
     }
 
     /// Whether the scan may read so many streams of a segment that these are not searched for one

@@ -61,9 +61,25 @@ pub(super) async fn read_all<R: Runtime>(
     stats: &mut ScanStats,
 ) -> Result<Vec<Vec<u8>>, ReadError> {
     let begun = env.runtime.now();
-    let refused = |offset, error| ReadError::Io { offset, error };
     let file = env.directories.files.get(&env.runtime, segment).await;
-    let file = &file.map_err(|error| refused(ranges.first().map_or(0, |r| r.start), error))?;
+    stats.read_time_ns += env.runtime.now().since(begun).as_nanos() as u64;
+    let offset = ranges.first().map_or(0, |range| range.start);
+    let file = file.map_err(|error| ReadError::Io { offset, error })?;
+    read_pieces(env, &*file, ranges, stats).await
+}
+
+/// Reads small pieces of a file, several at a time.
+///
+/// # Errors
+/// The first piece that cannot be read.
+pub(super) async fn read_pieces<R: Runtime>(
+    env: &ScanEnv<R>,
+    file: &R::File,
+    ranges: &[Range<u64>],
+    stats: &mut ScanStats,
+) -> Result<Vec<Vec<u8>>, ReadError> {
+    let begun = env.runtime.now();
+    let refused = |offset, error| ReadError::Io { offset, error };
     let pieces = ranges.iter().map(|range| async move {
         let len = (range.end - range.start) as usize;
         let (result, bytes) = file.read_exact_at(Vec::new(), range.start, len).await;

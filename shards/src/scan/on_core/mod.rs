@@ -4,6 +4,7 @@
 //! It imports [`super::aside`], which computes the batches, and never the other way round.
 
 mod batch_size;
+mod bundles;
 mod env;
 mod expand;
 mod fill;

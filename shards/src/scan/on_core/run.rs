@@ -9,6 +9,7 @@ use logsvc_logql::engine::{Allowance, LeafExecutor};
 use logsvc_runtime::{Monotonic, Runtime, SideQueue};
 
 use super::batch_size::BatchSize;
+use super::bundles::MetBundles;
 use super::frontier::{Frontier, Unit};
 use super::hiding::HidingBlocks;
 use super::late::LateStreams;
@@ -63,6 +64,7 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply
         late: LateStreams::default(),
         hiding: HidingBlocks::default(),
         conditions,
+        bundles: MetBundles::default(),
         stats: ScanStats::default(),
         aside: (core_batch_bytes == 0).then_some(SideQueue::Queries),
         core_batch_bytes,
@@ -157,6 +159,7 @@ pub(super) struct Scan<'a, R: Runtime> {
     pub(super) hiding: HidingBlocks,
     /// The conditions that hold for all known streams.
     pub(super) conditions: Vec<Condition>,
+    pub(super) bundles: MetBundles,
     pub(super) stats: ScanStats,
     /// Which side threads compute the rest, if any.
     pub(super) aside: Option<SideQueue>,
