@@ -10,8 +10,8 @@
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ahash::HashMap;
 use logsvc_runtime::{File, OpenMode, Reservation, Runtime};
@@ -41,6 +41,37 @@ struct Bundled {
     /// Its blocks among those of the bundle.
     blocks: Range<usize>,
     filters_crc: u32,
+}
+
+/// The bundles of a shard's segments, by segment. A clone stays as it is, so a scan keeps what it
+/// began with.
+#[derive(Clone, Debug)]
+pub(crate) struct BundleMap(Arc<HashMap<SegmentName, Arc<Bundle>>>);
+
+impl Default for BundleMap {
+    fn default() -> BundleMap {
+        BundleMap(Arc::new(HashMap::with_hasher(hasher())))
+    }
+}
+
+impl BundleMap {
+    /// The bundle that has the filters of a segment.
+    pub(crate) fn get(&self, segment: SegmentName) -> Option<&Arc<Bundle>> {
+        self.0.get(&segment)
+    }
+
+    /// Adds the segments of a bundle that are among `segments`.
+    pub(crate) fn add(&mut self, bundle: &Arc<Bundle>, segments: &[Arc<SealedSegment>]) {
+        let map = Arc::make_mut(&mut self.0);
+        for segment in segments.iter().filter(|segment| bundle.has(segment)) {
+            map.insert(segment.live.name, Arc::clone(bundle));
+        }
+    }
+
+    /// Takes the segments of a bundle out.
+    pub(crate) fn remove(&mut self, bundle: &Arc<Bundle>) {
+        Arc::make_mut(&mut self.0).retain(|_, other| !Arc::ptr_eq(bundle, other));
+    }
 }
 
 /// Why a bundle is of no use.
@@ -77,17 +108,12 @@ impl Bundle {
     }
 
     /// Whether it has the filters of a segment.
-    pub(crate) fn has(&self, segment: &SealedSegment) -> bool {
+    fn has(&self, segment: &SealedSegment) -> bool {
         let own = self.segments.get(&segment.live.name);
         own.is_some_and(|own| {
             own.filters_crc == segment.footer.filters_crc
                 && own.blocks.len() == segment.footer.totals.blocks as usize
         })
-    }
-
-    /// The segments whose filters it has, some of which may be gone.
-    pub(crate) fn segments(&self) -> impl Iterator<Item = SegmentName> {
-        self.segments.keys().copied()
     }
 
     /// All blocks.

@@ -23,7 +23,7 @@ mod spare;
 mod write;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock};
 
 use ahash::RandomState;
 use logsvc_proto::StreamId;
@@ -32,7 +32,7 @@ use crate::manifest::{FooterRecord, LiveSegment};
 use crate::types::StreamPartitions;
 use logsvc_segment::{Footer, RowSet};
 
-pub(crate) use bundles::{Bundle, BundleError, bundles_dir, open_bundles, read_head};
+pub(crate) use bundles::{Bundle, BundleError, BundleMap, bundles_dir, open_bundles, read_head};
 pub(crate) use cache::{BlockCache, CacheCounters};
 pub(crate) use cache::{Cached, ColumnForm, ColumnKey};
 pub(crate) use conditions::{Condition, Conditions, all_conditions_of, conditions_of};
@@ -73,8 +73,6 @@ pub struct SealedSegment {
     /// See [`Finished`](logsvc_segment::Finished); 0 if it was not written since the start.
     pub(crate) refused_blocks: u32,
     shared_directory: SharedDirectory,
-    /// The bundle that has its filters, too, if there is one. Never locked across a wait.
-    bundle: Mutex<Weak<Bundle>>,
     /// Tells every core that has the file open when the last holder has dropped the segment.
     alive: Arc<()>,
 }
@@ -92,7 +90,6 @@ impl SealedSegment {
             late: OnceLock::new(),
             refused_blocks: 0,
             shared_directory,
-            bundle: Mutex::default(),
             alive: Arc::new(()),
         }
     }
@@ -111,16 +108,6 @@ impl SealedSegment {
     pub(crate) fn note_late_rows(&self, rows: Option<&RowSet>) {
         let Some(rows) = rows else { return };
         self.late.get_or_init(|| LateRows::of(rows, self.footer.totals.streams));
-    }
-
-    /// The bundle that has its filters.
-    pub(crate) fn bundle(&self) -> Option<Arc<Bundle>> {
-        self.bundle.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
-    }
-
-    /// Notes the bundle that has its filters.
-    pub(crate) fn set_bundle(&self, bundle: &Arc<Bundle>) {
-        *self.bundle.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(bundle);
     }
 
     /// Whether its entries of a stream count.

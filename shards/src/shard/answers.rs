@@ -137,6 +137,7 @@ impl Shard {
         let job = ScanJob::new(request, streams.into(), segments)
             .with_filters(weight)
             .with_missing_segments(missing)
+            .with_bundles(self.maintenance.bundles.by_segment().clone())
             .with_selector(selector, unknown);
         Ok(job)
     }

@@ -43,7 +43,7 @@ impl<R: Runtime> Scan<'_, R> {
     /// whatever the streams are; `None` if no bundle was asked.
     pub(super) async fn left_by_bundle(&mut self, index: u32) -> Option<BlockSet> {
         let segment = &self.job.segments[index as usize];
-        let bundle = segment.bundle()?;
+        let bundle = Arc::clone(self.job.bundles.get(segment.live.name)?);
         let own = bundle.blocks_of(segment.live.name)?;
         if bundle.is_unreadable() {
             return None;

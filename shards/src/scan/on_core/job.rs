@@ -12,7 +12,7 @@ use crate::deletion::FilterWeight;
 use crate::scan::selector::StreamSelector;
 use crate::scan::streams::ScanStreams;
 use crate::scan::{LeafRequest, StreamSnapshots};
-use crate::sealed::SealedSegment;
+use crate::sealed::{BundleMap, SealedSegment};
 use crate::types::{ScanStats, TimeRange};
 
 /// What the streams of a job's segments are selected by.
@@ -34,6 +34,8 @@ pub struct ScanJob {
     pub(crate) streams: ScanStreams,
     /// Segments that overlap the query's time range, in their order.
     pub segments: Arc<[Arc<SealedSegment>]>,
+    /// The bundles of these segments, and of others.
+    pub(super) bundles: BundleMap,
     pub(super) work: Work,
     pub(super) share: Share,
     /// How long the scan has taken that this is a part of.
@@ -56,6 +58,7 @@ impl ScanJob {
             request,
             streams: streams.into(),
             segments: segments.into(),
+            bundles: BundleMap::default(),
             work,
             share: Share::ALL,
             taken: Duration::ZERO,
@@ -110,6 +113,7 @@ impl ScanJob {
             request: self.request.clone(),
             streams: ScanStreams::default(),
             segments: Arc::clone(&self.segments),
+            bundles: BundleMap::default(),
             work: Work::default(),
             share: self.share,
             taken: self.taken,
@@ -123,6 +127,12 @@ impl ScanJob {
     #[must_use]
     pub(crate) fn with_filters(self, filters: FilterWeight) -> ScanJob {
         ScanJob { filters, ..self }
+    }
+
+    /// The same job, which may ask these bundles.
+    #[must_use]
+    pub(crate) fn with_bundles(self, bundles: BundleMap) -> ScanJob {
+        ScanJob { bundles, ..self }
     }
 
     /// The same job, which reports that so many segments of its time cannot be read.

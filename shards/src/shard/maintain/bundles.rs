@@ -15,19 +15,26 @@ use ahash::{AHashMap, AHashSet};
 use super::super::Shard;
 use crate::compact::{BundleJob, Bundled};
 use crate::manifest::SegmentName;
-use crate::sealed::{Bundle, SealedSegment, hasher};
+use crate::sealed::{Bundle, BundleMap, SealedSegment, hasher};
 
 /// The bundles of a shard.
 #[derive(Debug)]
 pub(in crate::shard) struct Bundles {
     list: Vec<Arc<Bundle>>,
+    by_segment: BundleMap,
     /// Segments whose filters cannot be read.
     left_out: AHashSet<SegmentName>,
 }
 
 impl Bundles {
     pub(super) fn new() -> Bundles {
-        Bundles { list: Vec::new(), left_out: AHashSet::with_hasher(hasher()) }
+        let left_out = AHashSet::with_hasher(hasher());
+        Bundles { list: Vec::new(), by_segment: BundleMap::default(), left_out }
+    }
+
+    /// By segment, for a scan.
+    pub(in crate::shard) fn by_segment(&self) -> &BundleMap {
+        &self.by_segment
     }
 
     /// Bytes of their files.
@@ -58,7 +65,8 @@ impl Shard {
             let is_own = segment.left.is_empty() && !maintenance.is_shared(segment);
             let is_readable = maintenance.is_mergeable(segment)
                 && !maintenance.bundles.left_out.contains(&live.name);
-            is_settled && has_filters && is_own && is_readable && segment.bundle().is_none()
+            let is_bundled = maintenance.bundles.by_segment.get(live.name).is_some();
+            is_settled && has_filters && is_own && is_readable && !is_bundled
         };
         let mut segments: Vec<_> = self.segments.iter().filter(is_due).cloned().collect();
         if segments.len() < policy.min_bundled.max(1) {
@@ -87,18 +95,9 @@ impl Shard {
 
     /// Takes over bundles of segments, some of which may be gone.
     pub(in crate::shard) fn add_bundles(&mut self, bundles: Vec<Arc<Bundle>>) {
-        let mut by_segment: AHashMap<SegmentName, &Arc<Bundle>> = AHashMap::with_hasher(hasher());
-        for bundle in &bundles {
-            by_segment.extend(bundle.segments().map(|segment| (segment, bundle)));
-        }
-        for segment in &self.segments {
-            if let Some(bundle) = by_segment.get(&segment.live.name)
-                && bundle.has(segment)
-            {
-                segment.set_bundle(bundle);
-            }
-        }
-        self.maintenance.bundles.list.extend(bundles);
+        let own = &mut self.maintenance.bundles;
+        bundles.iter().for_each(|bundle| own.by_segment.add(bundle, &self.segments));
+        own.list.extend(bundles);
         self.maintenance.segments_changed();
     }
 
@@ -111,9 +110,9 @@ impl Shard {
         // By bundle: its blocks that are of live segments.
         let mut live_blocks: AHashMap<*const Bundle, usize> = AHashMap::with_hasher(hasher());
         for segment in &self.segments {
-            if let Some(bundle) = segment.bundle() {
+            if let Some(bundle) = bundles.by_segment.get(segment.live.name) {
                 let blocks = bundle.blocks_of(segment.live.name).map_or(0, |blocks| blocks.len());
-                *live_blocks.entry(Arc::as_ptr(&bundle)).or_default() += blocks;
+                *live_blocks.entry(Arc::as_ptr(bundle)).or_default() += blocks;
             }
         }
         let purges = self.maintenance.purge.is_some();
@@ -122,6 +121,8 @@ impl Shard {
             let all = bundle.block_count();
             bundle.is_unreadable() || live * 2 < all || all == 0 || (purges && live < all)
         };
-        bundles.list.extract_if(.., is_stale).collect()
+        let stale: Vec<Arc<Bundle>> = bundles.list.extract_if(.., is_stale).collect();
+        stale.iter().for_each(|bundle| bundles.by_segment.remove(bundle));
+        stale
     }
 }
