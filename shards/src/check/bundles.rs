@@ -6,8 +6,7 @@ use std::path::Path;
 use logsvc_runtime::{File, OpenMode, Runtime};
 
 use super::{CheckReport, Severity};
-use crate::manifest::SegmentName;
-use crate::sealed::{BundleError, bundles_dir, read_head};
+use crate::manifest::{BundleError, SegmentName, bundles_dir, read_bundle_head};
 use logsvc_segment::filter::RegionJoiner;
 
 /// Bytes of filters that are read at a time.
@@ -49,7 +48,7 @@ async fn check_bundle<R: Runtime>(
     path: &Path,
     report: &mut CheckReport,
 ) -> Result<(), BundleError> {
-    let head = read_head(runtime, path).await?;
+    let head = read_bundle_head(runtime, path).await?;
     let file = runtime.open(path, OpenMode::Read).await?;
     let region = head.region();
     // Joining one region verifies it.
@@ -79,7 +78,7 @@ pub(super) async fn inspect_bundle<R: Runtime>(
     path: &Path,
     mut print: impl FnMut(String),
 ) -> io::Result<()> {
-    let head = read_head(runtime, path).await.map_err(|error| match error {
+    let head = read_bundle_head(runtime, path).await.map_err(|error| match error {
         BundleError::Io(error) => error,
         BundleError::Damaged(error) => io::Error::new(io::ErrorKind::InvalidData, error),
     })?;

@@ -12,6 +12,7 @@
 //! the damage.
 
 mod adopt;
+mod bundle_files;
 mod content;
 mod edit;
 mod footers;
@@ -25,6 +26,7 @@ mod survey;
 mod task_lock;
 mod unlisted;
 
+pub(crate) use bundle_files::{BundleError, bundles_dir, read_bundle_head};
 pub use edit::{EditError, LeftPart, LiveSegment, ManifestEdit};
 pub use footers::FooterRecord;
 pub(crate) use footers::read_footer;

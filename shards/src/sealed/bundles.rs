@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ahash::HashMap;
-use logsvc_runtime::{File, OpenMode, Reservation, Runtime};
+use logsvc_runtime::{Reservation, Runtime};
 
 use super::{SealedSegment, hasher};
-use crate::manifest::SegmentName;
-use logsvc_segment::filter::{BundleHead, BundledSegment, FilterError};
+use crate::manifest::{SegmentName, bundles_dir, read_bundle_head};
+use logsvc_segment::filter::{BundleHead, BundledSegment};
 
 /// A bundle of a shard.
 #[derive(Debug)]
@@ -72,15 +72,6 @@ impl BundleMap {
     pub(crate) fn remove(&mut self, bundle: &Arc<Bundle>) {
         Arc::make_mut(&mut self.0).retain(|_, other| !Arc::ptr_eq(bundle, other));
     }
-}
-
-/// Why a bundle is of no use.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum BundleError {
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    #[error(transparent)]
-    Damaged(#[from] FilterError),
 }
 
 impl Bundle {
@@ -170,7 +161,7 @@ pub(crate) async fn open_bundles<R: Runtime>(runtime: &R, segments_dir: &Path) -
             continue;
         }
         let is_own = name.shards == shards && whole_name == entry.name;
-        let head = if is_own { read_head(runtime, &path).await.map(Some) } else { Ok(None) };
+        let head = if is_own { read_bundle_head(runtime, &path).await.map(Some) } else { Ok(None) };
         match head {
             Ok(Some(head)) => bundles.push(Bundle::new(path, &head)),
             Ok(None) => remove(runtime, &path).await,
@@ -189,38 +180,7 @@ async fn remove<R: Runtime>(runtime: &R, path: &Path) {
     }
 }
 
-/// The folder of bundles of the store with these segments.
-pub(crate) fn bundles_dir(segments_dir: &Path) -> PathBuf {
-    segments_dir.with_file_name("filters")
-}
-
 /// The path of a bundle. Its name counts the bundles of a shard and start.
 pub(super) fn bundle_path(segments_dir: &Path, name: SegmentName) -> PathBuf {
     bundles_dir(segments_dir).join(name.bundle_file_name())
-}
-
-/// Reads the head of a bundle, and checks the length of the file.
-///
-/// # Errors
-/// The disk refuses, or the file is damaged.
-pub(crate) async fn read_head<R: Runtime>(
-    runtime: &R,
-    path: &Path,
-) -> Result<BundleHead, BundleError> {
-    let file = runtime.open(path, OpenMode::ReadPieces).await?;
-    let (result, header) = file.read_exact_at(Vec::new(), 0, BundleHead::HEADER_LEN).await;
-    result?;
-    let short = || io::Error::from(io::ErrorKind::UnexpectedEof);
-    let len = BundleHead::len_by_header(header.first_chunk().ok_or_else(short)?)?;
-    let len_bytes = file.len_bytes().await?;
-    if len as u64 > len_bytes {
-        return Err(short().into());
-    }
-    let (result, bytes) = file.read_exact_at(Vec::new(), 0, len).await;
-    result?;
-    let head = BundleHead::decode(&bytes)?;
-    if head.region().end != len_bytes {
-        return Err(FilterError::Length { offset: 0 }.into());
-    }
-    Ok(head)
 }

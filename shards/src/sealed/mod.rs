@@ -32,7 +32,7 @@ use crate::manifest::{FooterRecord, LiveSegment};
 use crate::types::StreamPartitions;
 use logsvc_segment::{Footer, RowSet};
 
-pub(crate) use bundles::{Bundle, BundleError, BundleMap, bundles_dir, open_bundles, read_head};
+pub(crate) use bundles::{Bundle, BundleMap, open_bundles};
 pub(crate) use cache::{BlockCache, CacheCounters};
 pub(crate) use cache::{Cached, ColumnForm, ColumnKey};
 pub(crate) use conditions::{Condition, Conditions, all_conditions_of, conditions_of};

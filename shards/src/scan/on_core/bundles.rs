@@ -14,8 +14,9 @@ use logsvc_runtime::{OpenMode, Runtime};
 
 use super::load::read_pieces;
 use super::run::Scan;
+use crate::manifest::{BundleError, read_bundle_head};
 use crate::scan::error::ReadError;
-use crate::sealed::{Bundle, BundleError, Conditions, read_head};
+use crate::sealed::{Bundle, Conditions};
 use logsvc_segment::filter::{BlockSet, FilterError, Probe};
 
 /// The bundles that a scan has met.
@@ -99,7 +100,7 @@ impl<R: Runtime> Scan<'_, R> {
         let head = match bundle.head() {
             Some(head) => head,
             None => {
-                read = read_head(&self.env.runtime, &bundle.path).await.map_err(of_head)?;
+                read = read_bundle_head(&self.env.runtime, &bundle.path).await.map_err(of_head)?;
                 self.env.directories.keep_head(bundle, read.clone());
                 &read
             }
