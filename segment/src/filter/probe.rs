@@ -12,8 +12,11 @@ use std::ops::Range;
 /// about six blocks in ten by chance, so these keys leave less than one. Further keys are read
 /// only for needles that exist.
 fn stage_keys(blocks: usize) -> usize {
-    (blocks.max(1).ilog2() as usize * 4 / 3 + 2).clamp(8, 16)
+    (blocks.max(1).ilog2() as usize * 4 / 3 + 2).clamp(8, STAGE_KEYS_MAX)
 }
+
+/// Most keys of a needle that are read at once.
+const STAGE_KEYS_MAX: usize = 16;
 
 /// A search through the filters of one segment.
 ///
@@ -109,12 +112,16 @@ impl<'a> Probe<'a> {
         Probe { index, candidates, conditions, current: None, units, reads }
     }
 
-    /// Most bytes of memory that a search takes beside the bytes that it is given.
+    /// Most bytes of memory that a search takes, with the bytes that it is given at a time.
     #[must_use]
-    pub fn memory_max_bytes(index: &FilterIndex, conditions: &[Vec<Needle>]) -> usize {
-        let most = conditions.iter().map(Vec::len).max().unwrap_or(0);
+    pub fn memory_max_bytes(index: &FilterIndex, conditions: &[Vec<Needle>]) -> u64 {
+        let of_alternative = |needle: &Needle| {
+            let unit_len = index.layout(needle.part).unit_len();
+            (index.block_count() * size_of::<Target>()) as u64 + STAGE_KEYS_MAX as u64 * unit_len
+        };
+        let of_condition = |needles: &Vec<Needle>| needles.iter().map(of_alternative).sum::<u64>();
         // Sets of blocks take a bit for each.
-        index.block_count() * (most * size_of::<Target>() + 1)
+        conditions.iter().map(of_condition).max().unwrap_or(0) + index.block_count() as u64
     }
 
     /// The next ranges of the region to read, ascending and not adjacent; `None` if the candidates

@@ -166,7 +166,7 @@ pub(crate) async fn open_bundles<R: Runtime>(runtime: &R, segments_dir: &Path) -
             Ok(Some(head)) => bundles.push(Bundle::new(path, &head)),
             Ok(None) => remove(runtime, &path).await,
             Err(error) => {
-                tracing::error!(%error, file = %path.display(), "a bundle of filters is removed");
+                tracing::error!(%error, file = %path.display(), "a damaged bundle of filters is removed; it is made anew");
                 remove(runtime, &path).await;
             }
         }

@@ -109,7 +109,7 @@ impl<R: Runtime> Scan<'_, R> {
         if index.block_count() != bundle.block_count() {
             return Err(FilterError::Index("its blocks are not those of its segments").into());
         }
-        let bytes = Probe::memory_max_bytes(index, &conditions) as u64;
+        let bytes = Probe::memory_max_bytes(index, &conditions);
         let Some(_memory) = self.columns_budget(bytes).try_reserve(bytes) else {
             return Ok(None);
         };
