@@ -204,17 +204,19 @@ fn report(checked: Result<CheckReport, CheckError>) -> io::Result<ExitCode> {
     }
     writeln!(
         out,
-        "{} segments with {} blocks and {} entries; {} bundles of filters; {} log files with {} \
-         frames and {} entries; {} bytes read",
+        "{} segments with {} blocks and {} entries; {} log files with {} frames and {} entries; \
+         {} bytes read",
         report.segments,
         report.blocks,
         report.segment_entries,
-        report.bundles,
         report.wal_files,
         report.wal_frames,
         report.wal_entries,
         report.read_bytes
     )?;
+    if report.bundles > 0 {
+        writeln!(out, "bundles of filters: {}", report.bundles)?;
+    }
     if report.left_segments > 0 {
         writeln!(
             out,
