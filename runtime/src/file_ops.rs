@@ -9,12 +9,12 @@
 )]
 
 use std::ffi::CString;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -153,6 +153,22 @@ pub(crate) fn create_dir_all(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
 
+fn entry_of(name: String, metadata: &Metadata) -> DirEntry {
+    if metadata.is_dir() {
+        return DirEntry { name, is_dir: true, len_bytes: 0, modified_ns: 0 };
+    }
+    let modified_ns = metadata.mtime().saturating_mul(1_000_000_000);
+    let modified_ns = modified_ns.saturating_add(metadata.mtime_nsec());
+    DirEntry { name, is_dir: false, len_bytes: metadata.len(), modified_ns }
+}
+
+pub(crate) fn entry(path: &Path) -> io::Result<DirEntry> {
+    let metadata = fs::symlink_metadata(path)?;
+    // The root and the working folder have no name.
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(entry_of(name, &metadata))
+}
+
 /// Entries sorted by name. One that vanishes meanwhile is left out; a name that
 /// is not UTF-8 is an error, because this crate's names are strings.
 pub(crate) fn read_dir(path: &Path) -> io::Result<Vec<DirEntry>> {
@@ -168,9 +184,7 @@ pub(crate) fn read_dir(path: &Path) -> io::Result<Vec<DirEntry>> {
             let text = format!("{} holds a name that is not UTF-8: {name:?}", path.display());
             io::Error::new(io::ErrorKind::InvalidData, text)
         })?;
-        let is_dir = metadata.is_dir();
-        let len_bytes = if is_dir { 0 } else { metadata.len() };
-        entries.push(DirEntry { name, is_dir, len_bytes });
+        entries.push(entry_of(name, &metadata));
     }
     entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)

@@ -123,10 +123,11 @@ pub struct Simulation {
 impl Simulation {
     /// A world with an empty disk and no nodes.
     pub fn new(seed: u64) -> Simulation {
+        let world = Rc::new(World::new(seed));
         Simulation {
-            world: Rc::new(World::new(seed)),
             network: Rc::new(Network::new(seed)),
-            disk: Disk::new(seed, 0),
+            disk: Disk::new(&world, 0),
+            world,
             disk_count: Cell::new(1),
             max_polls: Cell::new(DEFAULT_MAX_POLLS),
         }
@@ -146,7 +147,7 @@ impl Simulation {
     pub fn new_disk(&self) -> Disk {
         let number = self.disk_count.get();
         self.disk_count.set(number + 1);
-        Disk::new(self.seed(), number)
+        Disk::new(&self.world, number)
     }
 
     /// The virtual clock.

@@ -102,6 +102,10 @@ pub struct DirEntry {
     pub is_dir: bool,
     /// Size in bytes; zero for folders.
     pub len_bytes: u64,
+    /// When the content was last written, or its length set, by the clock of the file system, in ns
+    /// since the Unix epoch; zero for folders. That clock may stand still for some milliseconds. A
+    /// further name and a new one change nothing.
+    pub modified_ns: i64,
 }
 
 /// The side threads that run a computation. Jobs of one queue wait for each other. Jobs of
@@ -234,6 +238,9 @@ pub trait Runtime: Clone + 'static {
     /// [`Runtime::sync_dir`] on each parent.
     async fn create_dir_all(&self, path: &Path) -> io::Result<()>;
 
+    /// What [`Runtime::read_dir`] of its folder tells of a file or a folder.
+    async fn entry(&self, path: &Path) -> io::Result<DirEntry>;
+
     /// Lists a folder, sorted by name.
     async fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
 
@@ -246,7 +253,7 @@ pub trait Runtime: Clone + 'static {
     ///
     /// # Errors
     /// [`io::ErrorKind::Unsupported`], [`io::ErrorKind::PermissionDenied`] or
-    /// [`io::ErrorKind::CrossesDevices`] where the file system cannot do it, as in the simulation.
+    /// [`io::ErrorKind::CrossesDevices`] where the file system cannot do it.
     async fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes an empty folder. Durable after [`Runtime::sync_dir`] on its parent.

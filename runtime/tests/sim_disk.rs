@@ -374,3 +374,39 @@ fn files_opened_before_a_power_loss_are_dead() {
         assert_eq!(disk.read("/f").as_deref(), Some(b"old".as_slice()));
     });
 }
+
+#[test]
+fn a_second_name_is_as_durable_as_its_folder_and_costs_no_room() {
+    let (kept, lost) = (Cell::new(0), Cell::new(0));
+    for_each_seed(0..40, |simulation| {
+        simulation.block_on(|runtime: SimRuntime| async move {
+            runtime.create_dir_all(Path::new("/data/inner")).await.expect("a folder");
+            runtime.sync_dir(Path::new("/data")).await.expect("sync");
+            runtime.sync_dir(Path::new("/")).await.expect("sync");
+            runtime.replace_file(Path::new("/data/one"), vec![7; 1000]).await.expect("write");
+            let to = ["/data/inner/synced", "/data/inner/late"].map(Path::new);
+            runtime.hard_link(Path::new("/data/one"), to[0]).await.expect("link");
+            runtime.sync_dir(Path::new("/data/inner")).await.expect("sync");
+            runtime.remove_file(Path::new("/data/one")).await.expect("remove");
+            runtime.sync_dir(Path::new("/data")).await.expect("sync");
+            runtime.hard_link(to[0], to[1]).await.expect("link");
+        });
+        let disk = simulation.disk();
+        assert_eq!(disk.used_bytes(), 1000, "two names of one file");
+        disk.power_loss();
+        assert_eq!(disk.read("/data/inner/synced"), Some(vec![7; 1000]));
+        assert_eq!(disk.read("/data/one"), None);
+        match disk.read("/data/inner/late") {
+            Some(content) => {
+                assert_eq!(content, vec![7; 1000]);
+                kept.set(kept.get() + 1);
+            }
+            None => lost.set(lost.get() + 1),
+        }
+        disk.remove("/data/inner/synced");
+        assert_eq!(disk.used_bytes(), if disk.files("/data").is_empty() { 0 } else { 1000 });
+        disk.remove("/data/inner/late");
+        assert_eq!(disk.used_bytes(), 0);
+    });
+    assert!(kept.get() > 0 && lost.get() > 0, "{kept:?} kept, {lost:?} lost");
+}

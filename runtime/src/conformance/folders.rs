@@ -1,10 +1,10 @@
 //! Names, folders, locks and space.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::in_millis;
-use crate::{DirEntry, File, OpenMode, Runtime, temporary_path};
+use crate::{File, OpenMode, Runtime, temporary_path};
 
 pub(super) async fn lists_sorted<R: Runtime>(runtime: R, dir: PathBuf) {
     for name in ["b", "a", "c.log", "B"] {
@@ -14,16 +14,23 @@ pub(super) async fn lists_sorted<R: Runtime>(runtime: R, dir: PathBuf) {
     runtime.create_dir_all(&dir.join("folder/inner")).await.expect("folders");
     runtime.create_dir_all(&dir.join("folder/inner")).await.expect("existing folders are fine");
     let listed = runtime.read_dir(&dir).await.expect("list");
-    let entry =
-        |name: &str, is_dir, len_bytes| DirEntry { name: name.to_owned(), is_dir, len_bytes };
+    let told: Vec<_> =
+        listed.iter().map(|entry| (entry.name.as_str(), entry.is_dir, entry.len_bytes)).collect();
     let expected = [
-        entry("B", false, 1),
-        entry("a", false, 1),
-        entry("b", false, 1),
-        entry("c.log", false, 5),
-        entry("folder", true, 0),
+        ("B", false, 1),
+        ("a", false, 1),
+        ("b", false, 1),
+        ("c.log", false, 5),
+        ("folder", true, 0),
     ];
-    assert_eq!(listed, expected);
+    assert_eq!(told, expected);
+    for entry in listed {
+        assert_eq!(runtime.entry(&dir.join(&entry.name)).await.expect("it is there"), entry);
+    }
+    for missing in ["missing", "folder/missing"] {
+        let error = runtime.entry(&dir.join(missing)).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
     let error = runtime.read_dir(&dir.join("missing")).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
     runtime.sync_dir(&dir).await.expect("sync");
@@ -46,6 +53,34 @@ pub(super) async fn rename_replaces<R: Runtime>(runtime: R, dir: PathBuf) {
     assert_eq!(buffer, b"old");
     let error = runtime.rename(&from, &to).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
+}
+
+pub(super) async fn entries_tell_when_files_were_written<R: Runtime>(runtime: R, dir: PathBuf) {
+    let (path, other, moved) = (dir.join("file"), dir.join("other"), dir.join("moved"));
+    let age_ns =
+        async |path: &Path| runtime.entry(path).await.map(|entry| entry.modified_ns).expect("told");
+    let file = runtime.open(&path, OpenMode::CreateNew).await.expect("a new file");
+    file.write_all_at(vec![1; 100], 0).await.0.expect("write");
+    let first_ns = age_ns(&path).await;
+    let off_ns = runtime.unix_nanos() - first_ns;
+    // The clock of a file system goes in steps, and need not be that of this machine.
+    assert!(off_ns.abs() < 60_000_000_000, "the file is {off_ns} ns old");
+    runtime.sleep_until(in_millis(&runtime, 50)).await;
+    file.write_all_at(vec![2; 100], 0).await.0.expect("write");
+    let second_ns = age_ns(&path).await;
+    assert!(second_ns > first_ns, "{second_ns} after {first_ns}");
+    runtime.sleep_until(in_millis(&runtime, 50)).await;
+    file.sync_data().await.expect("sync");
+    let linked = runtime.hard_link(&path, &other).await;
+    runtime.rename(&path, &moved).await.expect("rename");
+    assert_eq!(age_ns(&moved).await, second_ns, "nothing was written");
+    if linked.is_ok() {
+        assert_eq!(age_ns(&other).await, second_ns, "nothing was written");
+    }
+    // To set the length counts, even to what it was.
+    file.truncate(100).await.expect("as long as before");
+    let third_ns = age_ns(&moved).await;
+    assert!(third_ns > second_ns, "{third_ns} after {second_ns}");
 }
 
 pub(super) async fn links_and_empty_folders<R: Runtime>(runtime: R, dir: PathBuf) {

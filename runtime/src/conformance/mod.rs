@@ -117,6 +117,7 @@ checks! {
     direct::whole_blocks_are_read,
     folders::lists_sorted,
     folders::rename_replaces,
+    folders::entries_tell_when_files_were_written,
     folders::links_and_empty_folders,
     folders::remove_file_removes,
     folders::replace_file_keeps_all_or_nothing,

@@ -221,6 +221,11 @@ impl Runtime for GlommioRuntime {
         self.side().file(move || file_ops::create_dir_all(&path)).await
     }
 
+    async fn entry(&self, path: &Path) -> io::Result<DirEntry> {
+        let path = path.to_owned();
+        self.side().file(move || file_ops::entry(&path)).await
+    }
+
     async fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         let path = path.to_owned();
         self.side().file(move || file_ops::read_dir(&path)).await

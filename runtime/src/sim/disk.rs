@@ -1,4 +1,4 @@
-//! The simulated disk: space, latency, failures, and the switches for tests.
+//! The simulated disk: space, latency, failures, and the switches for tests ([`control`]).
 //!
 //! What may go wrong on it: everything that [`super::inode`] and [`super::names`] model at a power
 //! loss; operations that fail with `EIO`, armed by a test or by chance (a failing write leaves a
@@ -9,17 +9,19 @@
 //! Not modelled: operations that never end, misdirected or repeated writes,
 //! space taken by folders and holes (a file takes its length).
 
+mod control;
+
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::disk_faults::{DiskOperation, FaultRates, Faults};
+use super::disk_faults::{DiskOperation, Faults};
 use super::inode::Inode;
 use super::names::{Entry, Names, normalized};
 use super::random::Random;
-use super::world::Fate;
+use super::world::{Fate, World};
 use crate::{DirEntry, DiskSpace, OpenMode};
 
 /// One operation in so many is slow.
@@ -36,6 +38,7 @@ pub struct Disk {
 
 pub(super) struct DiskState {
     pub(super) random: Random,
+    world: Rc<World>,
     names: RefCell<Names<Rc<FileNode>>>,
     faults: RefCell<Faults>,
     capacity_bytes: Cell<u64>,
@@ -51,7 +54,10 @@ pub(super) struct FileNode {
     pub(super) inode: RefCell<Inode>,
     /// The name under which it was opened or to which it was last renamed.
     pub(super) path: RefCell<PathBuf>,
-    linked: Cell<bool>,
+    /// When it was last written, by the wall clock. It does not go back when the power goes.
+    modified_ns: Cell<i64>,
+    /// How many names lead to it.
+    links: Cell<u32>,
     open_count: Cell<u32>,
     locked: Cell<bool>,
     /// The share of the disk's used bytes that this file is counted with.
@@ -89,6 +95,12 @@ impl OpenFile {
     pub(super) fn room_until(&self, end_bytes: u64) -> u64 {
         let grown = end_bytes.saturating_sub(self.node.charged_bytes.get());
         end_bytes - grown.saturating_sub(self.disk.state.free_bytes())
+    }
+
+    /// Notes that content or length have changed.
+    pub(super) fn note_change(&self) {
+        self.node.modified_ns.set(self.disk.state.world.unix_nanos());
+        self.charge();
     }
 
     /// Counts the file with its present length.
@@ -129,14 +141,14 @@ impl DiskState {
     }
 
     fn charge(&self, node: &FileNode) {
-        let is_alive = node.linked.get() || node.open_count.get() > 0;
+        let is_alive = node.links.get() > 0 || node.open_count.get() > 0;
         let bytes = if is_alive { node.inode.borrow().len_bytes() } else { 0 };
         let charged_bytes = node.charged_bytes.replace(bytes);
         self.used_bytes.set(self.used_bytes.get() - charged_bytes + bytes);
     }
 
     fn unlink(&self, node: &FileNode) {
-        node.linked.set(false);
+        node.links.set(node.links.get() - 1);
         self.charge(node);
     }
 
@@ -144,7 +156,8 @@ impl DiskState {
         let node = Rc::new(FileNode {
             inode: RefCell::new(inode),
             path: RefCell::new(path.to_owned()),
-            linked: Cell::new(true),
+            modified_ns: Cell::new(self.world.unix_nanos()),
+            links: Cell::new(1),
             open_count: Cell::new(0),
             locked: Cell::new(false),
             charged_bytes: Cell::new(0),
@@ -155,12 +168,26 @@ impl DiskState {
     }
 }
 
+fn dir_entry(path: &Path, entry: &Entry<Rc<FileNode>>) -> io::Result<DirEntry> {
+    let name = path.file_name().unwrap_or_default();
+    let name = name.to_str().ok_or(io::ErrorKind::InvalidData)?.to_owned();
+    Ok(match entry {
+        Entry::Dir => DirEntry { name, is_dir: true, len_bytes: 0, modified_ns: 0 },
+        Entry::File(node) => {
+            let (len_bytes, modified_ns) =
+                (node.inode.borrow().len_bytes(), node.modified_ns.get());
+            DirEntry { name, is_dir: false, len_bytes, modified_ns }
+        }
+    })
+}
+
 /// The side for the runtime's operations.
 impl Disk {
-    pub(super) fn new(seed: u64, number: u64) -> Disk {
+    pub(super) fn new(world: &Rc<World>, number: u64) -> Disk {
         Disk {
             state: Rc::new(DiskState {
-                random: Random::derive(seed, 1_000 + number),
+                random: Random::derive(world.seed(), 1_000 + number),
+                world: Rc::clone(world),
                 names: RefCell::new(Names::new()),
                 faults: RefCell::default(),
                 capacity_bytes: Cell::new(1 << 40),
@@ -208,22 +235,18 @@ impl Disk {
         self.state.names.borrow_mut().create_folders(&path)
     }
 
+    pub(super) fn entry(&self, path: &Path) -> io::Result<DirEntry> {
+        let path = normalized(path)?;
+        self.state.strike(DiskOperation::ReadDir, &path)?;
+        dir_entry(&path, self.state.names.borrow().entry(&path)?)
+    }
+
     pub(super) fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         let path = normalized(path)?;
         self.state.strike(DiskOperation::ReadDir, &path)?;
         let names = self.state.names.borrow();
-        let entry = |(path, entry): (&Path, &Entry<Rc<FileNode>>)| {
-            let name = path.file_name().expect("only the root has no name");
-            let name = name.to_str().ok_or(io::ErrorKind::InvalidData)?.to_owned();
-            Ok(match entry {
-                Entry::Dir => DirEntry { name, is_dir: true, len_bytes: 0 },
-                Entry::File(node) => {
-                    DirEntry { name, is_dir: false, len_bytes: node.inode.borrow().len_bytes() }
-                }
-            })
-        };
         let entries: io::Result<Vec<DirEntry>> =
-            names.list(&path)?.into_iter().map(entry).collect();
+            names.list(&path)?.into_iter().map(|(path, entry)| dir_entry(path, entry)).collect();
         let mut entries = entries?;
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
@@ -240,6 +263,15 @@ impl Disk {
         if let Some(replaced) = replaced {
             self.state.unlink(&replaced);
         }
+        Ok(())
+    }
+
+    pub(super) fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from, to) = (normalized(from)?, normalized(to)?);
+        self.state.strike(DiskOperation::Rename, &to)?;
+        let node = self.state.names.borrow().file(&from)?;
+        self.state.names.borrow_mut().create(&to, Rc::clone(&node))?;
+        node.links.set(node.links.get() + 1);
         Ok(())
     }
 
@@ -279,117 +311,5 @@ impl Disk {
             Fate::Due => len,
             Fate::Interrupted => self.state.random.below(len as u64 + 1) as usize,
         }
-    }
-}
-
-/// The side for tests.
-impl Disk {
-    /// The power goes. To be called when no node uses the disk; files that are
-    /// open nevertheless fail from now on.
-    pub fn power_loss(&self) {
-        let state = &*self.state;
-        state.epoch.set(state.epoch.get() + 1);
-        let mut files = Vec::new();
-        for (_, entry) in state.names.borrow().below(Path::new("/")) {
-            if let Entry::File(node) = entry {
-                files.push(Rc::clone(node));
-            }
-        }
-        let survivors = state.names.borrow_mut().lose_power(&state.random);
-        files.iter().for_each(|node| node.linked.set(false));
-        for node in &survivors {
-            node.linked.set(true);
-            node.locked.set(false);
-            node.inode.borrow_mut().lose_power(&state.random);
-        }
-        files.iter().chain(&survivors).for_each(|node| state.charge(node));
-    }
-
-    /// Lets the next `count` operations of this kind on names below `path` (a
-    /// file or a folder; `/` for all) fail with `EIO`.
-    ///
-    /// # Panics
-    /// If the path holds `..`.
-    pub fn fail_next(&self, operation: DiskOperation, path: impl AsRef<Path>, count: u64) {
-        let path = normalized(path.as_ref()).expect("a path without `..`");
-        self.state.faults.borrow_mut().arm(operation, path, count);
-    }
-
-    /// Lets operations fail by chance.
-    pub fn set_fault_rates(&self, rates: FaultRates) {
-        self.state.faults.borrow_mut().set_rates(rates);
-    }
-
-    /// Ends all failures, armed ones and random ones.
-    pub fn clear_faults(&self) {
-        self.state.faults.borrow_mut().clear();
-    }
-
-    /// Sets the disk's size. A size below the used space makes the disk full.
-    pub fn set_capacity_bytes(&self, capacity_bytes: u64) {
-        self.state.capacity_bytes.set(capacity_bytes);
-    }
-
-    /// Bytes of all files that a name or an open file leads to.
-    pub fn used_bytes(&self) -> u64 {
-        self.state.used_bytes.get()
-    }
-
-    /// Sets the latency of operations, in nanoseconds: of syncs, and of all others. One in 64 takes
-    /// thirty times as long.
-    pub fn set_latency_nanos(&self, sync: RangeInclusive<u64>, other: RangeInclusive<u64>) {
-        self.state.sync_latency_nanos.replace(sync);
-        self.state.latency_nanos.replace(other);
-    }
-
-    /// Flips the bits of `mask` in one byte of a file, on the platter: reading
-    /// gives no error. False if there is no such byte.
-    pub fn corrupt(&self, path: impl AsRef<Path>, offset_bytes: u64, mask: u8) -> bool {
-        self.node(path.as_ref())
-            .is_some_and(|node| node.inode.borrow_mut().corrupt(offset_bytes, mask))
-    }
-
-    /// Paths of all files below a folder, sorted.
-    pub fn files(&self, folder: impl AsRef<Path>) -> Vec<PathBuf> {
-        let Ok(folder) = normalized(folder.as_ref()) else { return Vec::new() };
-        let names = self.state.names.borrow();
-        let files = names.below(&folder).filter(|(_, entry)| matches!(entry, Entry::File(_)));
-        files.map(|(path, _)| path.to_owned()).collect()
-    }
-
-    /// The content of a file as a program would read it.
-    pub fn read(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
-        let node = self.node(path.as_ref())?;
-        let mut content = Vec::new();
-        node.inode.borrow().read(&mut content, 0, usize::MAX);
-        Some(content)
-    }
-
-    /// Puts a file there, or replaces it, together with its folders. All pending
-    /// changes of names become durable, and so is the file.
-    ///
-    /// # Panics
-    /// If the path is that of a folder or leads through a file.
-    pub fn write(&self, path: impl AsRef<Path>, content: &[u8]) {
-        let path = normalized(path.as_ref()).expect("a path without `..`");
-        let folder = path.parent().expect("not the root");
-        self.state.names.borrow_mut().create_folders(folder).expect("the folders can be there");
-        self.remove(&path);
-        let inode = Inode::with_durable(content);
-        self.state.link_new(&path, inode).expect("the name is free");
-        self.state.names.borrow_mut().sync_all();
-    }
-
-    /// Takes a file away for good; false if there is none. All pending changes of
-    /// names become durable.
-    pub fn remove(&self, path: impl AsRef<Path>) -> bool {
-        let Ok(path) = normalized(path.as_ref()) else { return false };
-        let removed = self.state.names.borrow_mut().remove(&path);
-        self.state.names.borrow_mut().sync_all();
-        removed.map(|node| self.state.unlink(&node)).is_ok()
-    }
-
-    fn node(&self, path: &Path) -> Option<Rc<FileNode>> {
-        self.state.names.borrow().file(&normalized(path).ok()?).ok()
     }
 }

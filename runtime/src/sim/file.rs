@@ -64,7 +64,7 @@ impl SimFile {
                 return Err(io::Error::from_raw_os_error(libc::ENOSPC));
             }
             open.node.inode.borrow_mut().set_len(len_bytes);
-            open.charge();
+            open.note_change();
             Ok(())
         })
         .await
@@ -92,7 +92,7 @@ fn write(open: &OpenFile, buffer: &[u8], offset_bytes: u64, fate: Fate) -> io::R
     let written = wanted.min(fitting);
     if written > 0 {
         open.node.inode.borrow_mut().write(&buffer[..written], offset_bytes);
-        open.charge();
+        open.note_change();
     }
     struck?;
     if written < wanted {

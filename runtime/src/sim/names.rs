@@ -10,8 +10,8 @@
 //! - Syncing a file does not make its name durable; syncing a folder does not make the folder's own
 //!   name durable, and the content of a lost folder is lost.
 //!
-//! Not modelled: hard and symbolic links, renaming folders, permissions, relative paths (they start at the root), other names for one
-//! folder (`..` is refused).
+//! Not modelled: symbolic links, renaming folders, permissions, relative paths (they start at the
+//! root), other names for one folder (`..` is refused).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -87,6 +87,10 @@ impl<F: Clone> Names<F> {
             Some(Entry::Dir) => Err(io::ErrorKind::IsADirectory.into()),
             None => Err(io::ErrorKind::NotFound.into()),
         }
+    }
+
+    pub(super) fn entry(&self, path: &Path) -> io::Result<&Entry<F>> {
+        self.visible.get(path).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     pub(super) fn exists(&self, path: &Path) -> bool {

@@ -208,6 +208,11 @@ impl Runtime for SimRuntime {
         self.on_disk(DiskOperation::CreateDir, move |disk| disk.create_dir_all(&path)).await
     }
 
+    async fn entry(&self, path: &Path) -> io::Result<DirEntry> {
+        let path = path.to_owned();
+        self.on_disk(DiskOperation::ReadDir, move |disk| disk.entry(&path)).await
+    }
+
     async fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         let path = path.to_owned();
         self.on_disk(DiskOperation::ReadDir, move |disk| disk.read_dir(&path)).await
@@ -218,9 +223,9 @@ impl Runtime for SimRuntime {
         self.on_disk(DiskOperation::Rename, move |disk| disk.rename(&from, &to)).await
     }
 
-    /// The simulated disk has no links.
-    async fn hard_link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+    async fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        self.on_disk(DiskOperation::Rename, move |disk| disk.hard_link(&from, &to)).await
     }
 
     async fn remove_dir(&self, path: &Path) -> io::Result<()> {
