@@ -1,0 +1,260 @@
+//! Logs that are taken over while their writers live on, on a bucket that fails: what was
+//! acknowledged counts for ever, and nothing else comes to count. On the double and on a folder.
+
+mod support;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::future::LocalBoxFuture;
+use futures_util::stream::{FuturesOrdered, StreamExt};
+use logsvc_runtime::sim::{SimRuntime, Simulation};
+use logsvc_runtime::{CoreId, Runtime};
+use logsvc_store::Store;
+use logsvc_store::double::{Faults, World};
+use logsvc_store::log::{Entry, LogContent, LogError, LogName, LogWriter, fence, read_log};
+use logsvc_testkit::{Rng, SeedGuard, seeds};
+
+use support::{Kind, Place};
+
+const PATIENCE: Duration = Duration::from_secs(3_600);
+
+type ReadResult = Result<LogContent, LogError>;
+
+fn log() -> LogName {
+    LogName::new("log/0000002a").expect("a name")
+}
+
+/// What a writer has come to.
+#[derive(Default)]
+struct Written {
+    acknowledged: RefCell<Vec<Vec<u8>>>,
+    end: RefCell<Option<LogError>>,
+    is_done: Cell<bool>,
+}
+
+/// Writes entries, several at a time, and acknowledges them in order.
+async fn write(
+    runtime: SimRuntime,
+    place: Place,
+    written: Rc<Written>,
+    entries: u32,
+    window: usize,
+) {
+    let store = place.store(&runtime).await;
+    let mut writer = LogWriter::new(runtime.clone(), store.clone(), log());
+    let mut waiting: VecDeque<Vec<u8>> = VecDeque::new();
+    let mut left = (0..entries).map(|number| format!("entry {number}").into_bytes());
+    // The writer numbers entries, and others send them.
+    let sender = Rc::new(LogWriter::new(runtime.clone(), store, log()));
+    let send = |entry: Entry| -> LocalBoxFuture<'static, Result<(), LogError>> {
+        let (sender, runtime) = (Rc::clone(&sender), runtime.clone());
+        Box::pin(async move {
+            loop {
+                match sender.write(&entry, runtime.now().after(Duration::from_millis(500))).await {
+                    // Nobody knows, so it is written again.
+                    Err(LogError::Store(_)) => {}
+                    other => return other,
+                }
+            }
+        })
+    };
+    let mut sent = FuturesOrdered::new();
+    loop {
+        while sent.len() < window
+            && let Some(payload) = left.next()
+        {
+            sent.push_back(send(writer.begin(&payload)));
+            waiting.push_back(payload);
+        }
+        match sent.next().await {
+            None => break,
+            Some(Ok(())) => {
+                let payload = waiting.pop_front().expect("it was sent");
+                written.acknowledged.borrow_mut().push(payload);
+            }
+            Some(Err(error)) => {
+                *written.end.borrow_mut() = Some(error);
+                break;
+            }
+        }
+    }
+    written.is_done.set(true);
+}
+
+async fn take_over(runtime: SimRuntime, place: Place, by: u32) -> LogContent {
+    let store = place.store(&runtime).await;
+    loop {
+        let until = runtime.now().after(Duration::from_secs(600));
+        match fence(&runtime, &store, &log(), 0, by, until).await {
+            Ok(content) => return content,
+            Err(LogError::Store(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn payloads(content: &LogContent) -> Vec<Vec<u8>> {
+    content.entries.iter().map(|entry| entry.to_vec()).collect()
+}
+
+#[test]
+fn what_was_acknowledged_counts_and_nothing_comes_to_count_later() {
+    logs_keep_what_counts(Kind::Double);
+}
+
+#[test]
+fn what_was_acknowledged_counts_in_a_folder_even_when_the_power_goes() {
+    logs_keep_what_counts(Kind::Folder);
+}
+
+fn logs_keep_what_counts(kind: Kind) {
+    let (mut fenced, mut crashed, mut whole, mut beaten) = (0, 0, 0, 0);
+    for seed in seeds(200) {
+        let _guard = SeedGuard(seed);
+        let simulation = Simulation::new(seed);
+        let place = Place::new(&simulation, kind);
+        let mut rng = Rng::new(seed);
+        place.set_random_faults(&mut rng, 200_000);
+        let written = Rc::new(Written::default());
+        let writer = simulation.start_node(1, |_| std::future::pending());
+        let runtime = writer.runtime(CoreId(0)).clone();
+        let (entries, window) = (rng.between(1, 300) as u32, rng.between(1, 6) as usize);
+        let job = write(runtime.clone(), place.clone(), Rc::clone(&written), entries, window);
+        drop(runtime.spawn(job));
+        simulation.run_for(Duration::from_millis(rng.below(3_000)));
+        if rng.one_in(3) {
+            writer.crash();
+            crashed += 1;
+            if let Place::Folder(disk) = &place
+                && rng.one_in(2)
+            {
+                disk.power_loss();
+            }
+        }
+        let heirs = rng.between(1, 2) as u32;
+        let found: Rc<RefCell<Vec<LogContent>>> = Rc::default();
+        let mut nodes = Vec::new();
+        for heir in 0..heirs {
+            let node = simulation.start_node(1, |_| std::future::pending());
+            let runtime = node.runtime(CoreId(0)).clone();
+            let (place, found) = (place.clone(), Rc::clone(&found));
+            let own = runtime.clone();
+            drop(runtime.spawn(async move {
+                let content = take_over(own, place, 100 + heir).await;
+                found.borrow_mut().push(content);
+            }));
+            nodes.push(node);
+        }
+        let run = simulation.run_until(|| found.borrow().len() == heirs as usize);
+        run.unwrap_or_else(|stuck| panic!("{stuck}"));
+        let acknowledged_before = written.acknowledged.borrow().len();
+        // The writer goes on as long as it likes.
+        if writer.is_running() {
+            let run = simulation.run_until(|| written.is_done.get());
+            run.unwrap_or_else(|stuck| panic!("{stuck}"));
+        }
+        place.heal();
+        let later: Rc<RefCell<Option<LogContent>>> = Rc::default();
+        let (runtime, slot) = (nodes[0].runtime(CoreId(0)).clone(), Rc::clone(&later));
+        let own = runtime.clone();
+        drop(runtime.spawn(async move {
+            own.sleep_until(own.now().after(Duration::from_secs(60))).await;
+            let store = place.store(&own).await;
+            let content = read_log(&store, &log(), 0, own.now().after(PATIENCE)).await;
+            *slot.borrow_mut() = Some(content.expect("a healthy bucket"));
+        }));
+        let run = simulation.run_until(|| later.borrow().is_some());
+        run.unwrap_or_else(|stuck| panic!("{stuck}"));
+        let later = later.take().expect("it was read");
+        for content in found.borrow().iter() {
+            assert_eq!(content.fenced_by, later.fenced_by, "the heirs do not agree");
+            assert_eq!(payloads(content), payloads(&later), "an entry has come to count");
+        }
+        let acknowledged = written.acknowledged.borrow();
+        let counted = payloads(&later);
+        assert!(counted.starts_with(&acknowledged), "an acknowledged entry does not count");
+        match written.end.take() {
+            None => whole += u32::from(acknowledged.len() == entries as usize),
+            Some(LogError::Fenced { by, .. }) => {
+                assert_eq!(Some(by), later.fenced_by);
+                fenced += 1;
+            }
+            Some(error) => panic!("{error}"),
+        }
+        beaten += u32::from(heirs == 2);
+        assert!(acknowledged.len() >= acknowledged_before);
+    }
+    println!("{fenced} fenced, {crashed} crashed, {whole} whole, {beaten} with two heirs");
+    assert!(fenced > 20 && crashed > 20 && whole > 20 && beaten > 20);
+}
+
+#[test]
+fn two_writers_on_a_store_that_ignores_conditions_are_noticed() {
+    let simulation = Simulation::new(1);
+    let world = World::default();
+    world.set_faults(Faults { ignores_conditions: true, ..Faults::default() });
+    let node = simulation.start_node(1, |_| std::future::pending());
+    let runtime = node.runtime(CoreId(0)).clone();
+    let result: Rc<RefCell<Option<Result<LogContent, LogError>>>> = Rc::default();
+    let (own, slot) = (runtime.clone(), Rc::clone(&result));
+    drop(runtime.spawn(async move {
+        let store = Store::new(own.clone(), Box::new(world.bucket(own.clone())));
+        let until = own.now().after(PATIENCE);
+        let mut one = LogWriter::new(own.clone(), store.clone(), log());
+        let mut two = LogWriter::new(own.clone(), store.clone(), log());
+        for _ in 0..2 {
+            let entry = one.begin(b"one");
+            one.write(&entry, until).await.expect("it believes so");
+        }
+        let entry = two.begin(b"two");
+        two.write(&entry, until).await.expect("it believes so, too");
+        *slot.borrow_mut() = Some(read_log(&store, &log(), 0, until).await);
+    }));
+    let run = simulation.run_until(|| result.borrow().is_some());
+    run.unwrap_or_else(|stuck| panic!("{stuck}"));
+    let result = result.take().expect("it was read");
+    assert!(matches!(result, Err(LogError::Forked { number: 1, .. })), "{result:?}");
+}
+
+#[test]
+fn a_damaged_entry_ends_a_log_with_an_error() {
+    damage_is_noticed(Kind::Double);
+    damage_is_noticed(Kind::Folder);
+}
+
+fn damage_is_noticed(kind: Kind) {
+    let simulation = Simulation::new(2);
+    let place = Place::new(&simulation, kind);
+    let node = simulation.start_node(1, |_| std::future::pending());
+    let runtime = node.runtime(CoreId(0)).clone();
+    let results: Rc<RefCell<Option<Vec<ReadResult>>>> = Rc::default();
+    let (own, slot, bucket) = (runtime.clone(), Rc::clone(&results), place);
+    drop(runtime.spawn(async move {
+        let store = bucket.store(&own).await;
+        let until = own.now().after(PATIENCE);
+        let mut writer = LogWriter::new(own.clone(), store.clone(), log());
+        for payload in [b"a", b"b", b"c"] {
+            let entry = writer.begin(payload);
+            writer.write(&entry, until).await.expect("written");
+        }
+        let mut results = vec![read_log(&store, &log(), 0, until).await];
+        results.push(read_log(&store, &log(), 2, until).await);
+        let name = bucket.objects().into_keys().nth(1).expect("three entries");
+        bucket.corrupt(&name, 70, 1);
+        bucket.corrupt(&name, 20, 1);
+        results.push(read_log(&store, &log(), 0, until).await);
+        bucket.lose(&name);
+        results.push(read_log(&store, &log(), 0, until).await);
+        *slot.borrow_mut() = Some(results);
+    }));
+    let run = simulation.run_until(|| results.borrow().is_some());
+    run.unwrap_or_else(|stuck| panic!("{stuck}"));
+    let results = results.take().expect("it was read");
+    let counts: Vec<Option<usize>> =
+        results.iter().map(|result| result.as_ref().ok().map(|log| log.entries.len())).collect();
+    assert_eq!(counts, [Some(3), Some(1), None, Some(1)]);
+    assert!(matches!(results[2], Err(LogError::Damaged { number: 1, .. })), "{:?}", results[2]);
+}

@@ -1,0 +1,105 @@
+//! What a start asks of a bucket: a number of its own, and whether the store is honest. On the
+//! double and on a folder.
+
+mod support;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+
+use logsvc_runtime::sim::Simulation;
+use logsvc_runtime::{CoreId, Runtime};
+use logsvc_store::Store;
+use logsvc_store::double::{Faults, World};
+use logsvc_store::epoch::take_epoch;
+use logsvc_store::self_test::{Honesty, self_test};
+use logsvc_testkit::{Rng, SeedGuard, seeds};
+
+use support::{Kind, Place};
+
+const PATIENCE: Duration = Duration::from_secs(3_600);
+
+#[test]
+fn no_two_starts_have_one_epoch() {
+    for (seed, kind) in seeds(50).flat_map(|seed| [(seed, Kind::Double), (seed, Kind::Folder)]) {
+        let _guard = SeedGuard(seed);
+        let simulation = Simulation::new(seed);
+        let place = Place::new(&simulation, kind);
+        let mut rng = Rng::new(seed);
+        match &place {
+            Place::Double(world) => world.set_faults(Faults {
+                lost_answers_per_million: rng.below(300_000),
+                conflicts_per_million: rng.below(300_000),
+                failures_per_million: rng.below(300_000),
+                listing_lag_ns: rng.below(2) * 30_000_000_000,
+                ..Faults::default()
+            }),
+            Place::Folder(_) => place.set_random_faults(&mut rng, 300_000),
+        }
+        let starts = rng.between(1, 8) as usize;
+        let given: Rc<RefCell<Vec<u32>>> = Rc::default();
+        let mut nodes = Vec::new();
+        for _ in 0..starts {
+            let node = simulation.start_node(1, |_| std::future::pending());
+            let runtime = node.runtime(CoreId(0)).clone();
+            let (own, place, given) = (runtime.clone(), place.clone(), Rc::clone(&given));
+            drop(runtime.spawn(async move {
+                let store = place.store(&own).await;
+                let until = own.now().after(PATIENCE);
+                let epoch = take_epoch(&own, &store, None, "a test", until).await;
+                given.borrow_mut().push(epoch.expect("the bucket is there").epoch);
+            }));
+            nodes.push(node);
+            simulation.run_for(Duration::from_millis(rng.below(500)));
+        }
+        let run = simulation.run_until(|| given.borrow().len() == starts);
+        run.unwrap_or_else(|stuck| panic!("{stuck}"));
+        let distinct: BTreeSet<u32> = given.borrow().iter().copied().collect();
+        assert_eq!(distinct.len(), starts, "{given:?}");
+    }
+}
+
+#[test]
+fn a_folder_is_honest() {
+    for seed in seeds(20) {
+        let _guard = SeedGuard(seed);
+        let simulation = Simulation::new(seed);
+        let place = Place::new(&simulation, Kind::Folder);
+        place.set_random_faults(&mut Rng::new(seed), 300_000);
+        let bucket = place.clone();
+        let honesty = simulation.block_on(|runtime| async move {
+            let store = bucket.store(&runtime).await;
+            self_test(&runtime, &store, runtime.now().after(PATIENCE)).await
+        });
+        assert_eq!(honesty, Ok(Honesty::Honest));
+        assert!(place.objects().is_empty(), "the test leaves an object");
+    }
+}
+
+#[test]
+fn a_store_that_lies_is_found_out() {
+    for (seed, ignores_conditions) in [(1, false), (2, true), (3, false), (4, true)] {
+        let (simulation, world) = (Simulation::new(seed), World::default());
+        world.set_faults(Faults {
+            ignores_conditions,
+            lost_answers_per_million: 100_000,
+            conflicts_per_million: 100_000,
+            ..Faults::default()
+        });
+        let node = simulation.start_node(1, |_| std::future::pending());
+        let runtime = node.runtime(CoreId(0)).clone();
+        let found: Rc<RefCell<Option<Honesty>>> = Rc::default();
+        let (own, slot, bucket) = (runtime.clone(), Rc::clone(&found), world.clone());
+        drop(runtime.spawn(async move {
+            let store = Store::new(own.clone(), Box::new(bucket.bucket(own.clone())));
+            let honesty = self_test(&own, &store, own.now().after(PATIENCE)).await;
+            *slot.borrow_mut() = Some(honesty.expect("the bucket is there"));
+        }));
+        let run = simulation.run_until(|| found.borrow().is_some());
+        run.unwrap_or_else(|stuck| panic!("{stuck}"));
+        let found = found.take().expect("it has ended");
+        assert_eq!(found == Honesty::Honest, !ignores_conditions, "{found:?}");
+        assert!(world.objects().is_empty(), "the test leaves an object");
+    }
+}
