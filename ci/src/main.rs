@@ -12,6 +12,7 @@
 mod areas;
 mod attack;
 mod blackbox;
+mod buckets;
 mod clients;
 mod docs;
 mod installed;
@@ -45,6 +46,7 @@ usage: ci COMMAND [OPTIONS]
   lint       clippy has nothing to say, also of the server without its features
   test       all tests of the workspace
   clients    real clients from package registries against a running server
+  buckets    the tests of buckets against servers of S3, Azure and Google
   senders    real senders of syslog and of journals against a running server
   rules      rules with the real Prometheus and Alertmanager
   page       the web page: build, sizes and tests in Chromium, against a running server
@@ -52,7 +54,7 @@ usage: ci COMMAND [OPTIONS]
   blackbox   the black-box corpus against a running server
   attack     requests that ask for too much, against a running server
   package    the artefacts of a release from a built server, and with --try their trial
-  all        fmt, checks, lint and test, then clients, senders, page, rules and operations,
+  all        fmt, checks, lint and test, then clients, buckets, senders, page, rules and operations,
              and blackbox if --corpus is given
 
 options of clients, senders, page, rules, operations, blackbox, attack and all:
@@ -98,6 +100,7 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
         "checks" => checks(),
         "test" => test(),
         "clients" => clients::check(&options.binary("debug")),
+        "buckets" => buckets::check(),
         "senders" => senders::check(&options.binary("debug")),
         "page" => web_page::check(&options.binary("debug")),
         "rules" => rules::check(&options.binary("debug")),
@@ -122,6 +125,7 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
             lint()?;
             test()?;
             clients::check(&options.binary("debug"))?;
+            buckets::check()?;
             senders::check(&options.binary("debug"))?;
             web_page::check(&options.binary("debug"))?;
             rules::check(&options.binary("debug"))?;
