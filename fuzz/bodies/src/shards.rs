@@ -1,7 +1,7 @@
 //! Batches, logs, manifests and requests for deletion out of arbitrary bytes.
 
 use logsvc_shards::fuzz::interned;
-pub use logsvc_shards::fuzz::{delete_requests, manifest};
+pub use logsvc_shards::fuzz::{delete_requests, manifest, wal_pieces};
 use logsvc_shards::wal::format::{
     FileHeader, FrameHeader, Record, WalName, records, write_batch, write_definition,
 };

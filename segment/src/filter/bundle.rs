@@ -103,6 +103,9 @@ impl BundleHead {
         if segments as usize > MAX_SEGMENTS {
             return Err(FilterError::Index("it has too many segments"));
         }
+        if index_len as usize > FilterIndex::ENCODED_MAX_LEN {
+            return Err(FilterError::Index("it has too many blocks"));
+        }
         Ok(Self::HEADER_LEN + segments as usize * SEGMENT_LEN + index_len as usize)
     }
 

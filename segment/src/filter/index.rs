@@ -54,6 +54,9 @@ impl FilterIndex {
         Ok(FilterIndex::new(all(Part::Text), all(Part::Metadata)))
     }
 
+    /// The longest [`FilterIndex::encode`], in bytes.
+    pub(super) const ENCODED_MAX_LEN: usize = HEADER_LEN + 2 * MAX_BLOCKS;
+
     /// The length of [`FilterIndex::encode`] for so many blocks, in bytes.
     pub(super) fn encoded_len(blocks: usize) -> usize {
         HEADER_LEN + 2 * blocks

@@ -121,7 +121,10 @@ mod tests {
             for slice in 0..SLICES {
                 let words: Vec<u64> = all.words(slice).map(|(word, _)| word).collect();
                 let lens: usize = all.words(slice).map(|(_, len)| len).sum();
-                assert_eq!(lens, filters.iter().map(|filter| filter.descriptor.bits()).sum());
+                assert_eq!(
+                    lens,
+                    filters.iter().map(|filter| filter.descriptor.bits()).sum::<usize>()
+                );
                 copy.words_mut(slice).zip(words).for_each(|((to, _), word)| *to = word);
             }
             for (block, filter) in filters.iter().enumerate().rev() {

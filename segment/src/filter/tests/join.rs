@@ -86,6 +86,13 @@ fn heads_of_bundles_come_back_and_damage_is_found() {
         assert_eq!(BundleHead::len_by_header(header), Ok(bytes.len()));
         assert_eq!(head.region(), bytes.len() as u64..(bytes.len() + region.len()) as u64);
         assert_eq!(BundleHead::decode(&bytes).as_ref(), Ok(&head));
+        // A header that checks and claims more than there can be.
+        let mut header: [u8; BundleHead::HEADER_LEN] = *bytes.first_chunk().expect("a header");
+        header[12..16].fill(0);
+        header[*rng.pick(&[18, 19, 23])] = 0xff;
+        let crc = crc32c::crc32c(&header);
+        header[12..16].copy_from_slice(&crc.to_le_bytes());
+        assert!(BundleHead::len_by_header(&header).is_err());
         let at = rng.below(bytes.len() as u64) as usize;
         bytes[at] ^= 1 << rng.below(8);
         assert!(BundleHead::decode(&bytes).is_err(), "byte {at}");
