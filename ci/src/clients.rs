@@ -10,7 +10,7 @@ use crate::process::{self, run_within, succeeds_quietly};
 use crate::server::{DataFolder, Server, free_ports};
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -75,20 +75,30 @@ fn run_tests(server: &mut Server, port: u16, tests: Vec<Command>) -> Result<()> 
 
 /// The tests of Python clients, or none where they cannot be installed.
 fn prepare_python(sources: &Path, home: &Path) -> Result<Option<Command>> {
+    let list = sources.join("requirements.txt");
+    let Some(python) = prepare_venv(&home.join("python"), &list)? else { return Ok(None) };
+    let mut test = Command::new(python);
+    test.args(["-m", "unittest", "-v", "test_python_clients"]);
+    // The sources stay as they are.
+    test.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(sources);
+    Ok(Some(test))
+}
+
+/// The Python of an environment with the packages of a list, or none where they cannot be
+/// installed.
+pub(crate) fn prepare_venv(environment: &Path, list: &Path) -> Result<Option<PathBuf>> {
     let mut has_venv = Command::new("python3");
     has_venv.args(["-c", "import venv, ensurepip"]);
     if !succeeds_quietly(has_venv) {
-        println!("ci: Python clients skipped: there is no python3 with venv");
+        println!("ci: Python packages skipped: there is no python3 with venv");
         return Ok(None);
     }
-    let list = sources.join("requirements.txt");
-    let environment = home.join("python");
     let python = environment.join("bin/python");
-    let installed = Installed::of(&environment, &list)?;
+    let installed = Installed::of(environment, list)?;
     if !installed.is_current {
-        remove(&environment)?;
+        remove(environment)?;
         let mut make = Command::new("python3");
-        make.args(["-m", "venv"]).arg(&environment);
+        make.args(["-m", "venv"]).arg(environment);
         run_within(make, INSTALL_LIMIT)?;
         let pip = |arguments: &[&str]| {
             let mut pip = Command::new(&python);
@@ -99,47 +109,22 @@ fn prepare_python(sources: &Path, home: &Path) -> Result<Option<Command>> {
         let mut probe = pip(&["--retries", "1", "--timeout", "10", "download", "--no-deps"]);
         probe.arg("--dest").arg(environment.join("probe")).arg(first);
         if !succeeds_quietly(probe) {
-            println!("ci: Python clients skipped: {first} cannot be had from a registry");
+            println!("ci: Python packages skipped: {first} cannot be had from a registry");
             return Ok(None);
         }
         let mut install = pip(&["install", "--no-deps", "--requirement"]);
-        install.arg(&list);
+        install.arg(list);
         run_within(install, INSTALL_LIMIT)?;
         installed.remember()?;
     }
-    let mut test = Command::new(python);
-    test.args(["-m", "unittest", "-v", "test_python_clients"]);
-    // The sources stay as they are.
-    test.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(sources);
-    Ok(Some(test))
+    Ok(Some(python))
 }
 
 /// The tests of Node clients, or none where they cannot be installed.
 fn prepare_node(sources: &Path, home: &Path) -> Result<Option<Command>> {
-    for program in ["node", "npm"] {
-        let mut version = Command::new(program);
-        version.arg("--version");
-        if !succeeds_quietly(version) {
-            println!("ci: Node clients skipped: there is no {program}");
-            return Ok(None);
-        }
-    }
     let folder = home.join("node");
-    let installed = Installed::of(&folder, &sources.join("package-lock.json"))?;
-    if !installed.is_current {
-        remove(&folder)?;
-        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        for name in ["package.json", "package-lock.json"] {
-            copy(sources, &folder, name)?;
-        }
-        let mut probe = npm(&folder);
-        probe.args(["view", "ws", "version", "--fetch-retries=1", "--fetch-timeout=10000"]);
-        if !succeeds_quietly(probe) {
-            println!("ci: Node clients skipped: no registry answers");
-            return Ok(None);
-        }
-        install_npm(&folder)?;
-        installed.remember()?;
+    if !prepare_node_folder(&folder, sources, "ws")? {
+        return Ok(None);
     }
     // Node looks for packages beside the file that imports them.
     let test_name = "node_clients.test.mjs";
@@ -149,6 +134,36 @@ fn prepare_node(sources: &Path, home: &Path) -> Result<Option<Command>> {
     let mut test = Command::new("node");
     test.args(["--test", "--test-reporter=spec", test_name]).current_dir(&folder);
     Ok(Some(test))
+}
+
+/// Installs the packages that the lock file in `sources` lists, one of which is `probed`, into a
+/// folder. False where they cannot be installed.
+pub(crate) fn prepare_node_folder(folder: &Path, sources: &Path, probed: &str) -> Result<bool> {
+    for program in ["node", "npm"] {
+        let mut version = Command::new(program);
+        version.arg("--version");
+        if !succeeds_quietly(version) {
+            println!("ci: Node packages skipped: there is no {program}");
+            return Ok(false);
+        }
+    }
+    let installed = Installed::of(folder, &sources.join("package-lock.json"))?;
+    if !installed.is_current {
+        remove(folder)?;
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        for name in ["package.json", "package-lock.json"] {
+            copy(sources, folder, name)?;
+        }
+        let mut probe = npm(folder);
+        probe.args(["view", probed, "version", "--fetch-retries=1", "--fetch-timeout=10000"]);
+        if !succeeds_quietly(probe) {
+            println!("ci: Node packages skipped: no registry answers");
+            return Ok(false);
+        }
+        install_npm(folder)?;
+        installed.remember()?;
+    }
+    Ok(true)
 }
 
 fn first_requirement(list: &str) -> Result<&str> {

@@ -36,3 +36,11 @@ pub fn manifest(data: &[u8]) {
 pub fn delete_requests(data: &[u8]) {
     crate::deletion::format::check(data);
 }
+
+/// Reads the bytes as an entry of a write-ahead log in a bucket, and writes its pieces anew.
+///
+/// # Panics
+/// If a piece changes on the way.
+pub fn wal_pieces(data: &[u8]) {
+    crate::sink::pieces::check(data);
+}

@@ -1,37 +1,45 @@
 //! Drives one shard: receives requests from its lanes, performs the effects of each step, and
 //! feeds their outcomes back.
 //!
+//! With a [`SinkMesh`] all that is written to the log goes to the bucket, too, and appends are answered
+//! when it is there ([`acks`]). Queries may show entries before they are acknowledged, then.
+//!
 //! Guarantees: one task touches the state, and never holds it across a wait. At most one log
 //! operation, one sealing and one maintenance job are under way. The driver ends when its lanes
 //! are closed, or after it has answered a stop and no further request arrives.
 
+mod acks;
+
 use std::future::{Future, poll_fn};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use logsvc_runtime::mesh::{Inbox, InboxCounters};
+use logsvc_runtime::mesh::{Inbox, InboxCounters, Incoming};
 use logsvc_runtime::{AlignedBuffer, Budget, File, Monotonic, Runtime};
 
+use self::acks::{Acks, answer};
 use crate::changes::NodeChanges;
 use crate::compact::{CompactError, CompactionPolicy, Compactor, MaintenanceOutcome};
 use crate::deletion::DeleteFilters;
-use crate::messages::{ShardReply, ShardRequest};
+use crate::messages::{ShardEdits, ShardReply, ShardRequest};
 use crate::node::NodePlan;
 use crate::retention::{RetentionPolicy, keep_clock};
 use crate::scan::{self, ScanConfig, ScanEnv};
-use crate::sealed::{self, Directories, OpenedSegment, Removals, Sealer, SegmentFolder};
+use crate::sealed::{self, Directories, OpenedSegment, Sealer, SegmentFolder};
 use crate::shard::{Effect, Event, MaintenanceConfig, SealPolicy, Shard, ShardConfig, StepContext};
+use crate::sink::{SinkEnd, SinkMesh};
 use crate::wal::SyncPolicy;
 use crate::wal::files::LogFiles;
-use crate::wal::format::WalName;
+use crate::wal::format::{FRAME_HEADER_LEN, FrameHeader, WalName};
 use crate::wal::recovery::{ReplayTask, replay};
 use crate::wal::restored::RecoverySummary;
 use crate::wal::writer::{WalConfig, WalOp};
 use logsvc_segment::version::{UnknownVersion, describe};
+use logsvc_store::Store;
 
 /// Requests taken from the lanes before the log and the timers get their turn.
 const REQUESTS_PER_TURN: usize = 64;
@@ -69,6 +77,9 @@ pub struct HostConfig {
     pub changes: NodeChanges,
     /// The filters of requests for deletion that are not processed.
     pub deletions: DeleteFilters,
+    /// The ways to the sink of the node, if the bucket gets the log. The log's policy has to be
+    /// [`SyncPolicy::Always`] then.
+    pub sink: Option<SinkMesh>,
 }
 
 /// Why a shard cannot be started.
@@ -94,7 +105,7 @@ const DRAFTS_DISK_SHARE: u64 = 8;
 
 /// Brings a shard's state back from segments and log, and runs it in a task of its
 /// own until its lanes are closed. A segment that cannot be opened is counted and
-/// logged, and the rest goes on.
+/// logged, and the rest goes on. Segments whose files are not there are read from `store`.
 ///
 /// # Errors
 /// See [`StartError`].
@@ -103,15 +114,16 @@ pub async fn start<R: Runtime>(
     plan: &NodePlan,
     config: HostConfig,
     inbox: Inbox<ShardRequest, ShardReply>,
+    store: Option<Store<R>>,
 ) -> Result<RecoverySummary, StartError> {
     let (core, shards) = (runtime.core(), runtime.core_count());
-    let first_wal = WalName {
-        epoch: plan.epoch,
-        shards: u32::from(shards),
-        shard: u32::from(core.0),
-        index: 0,
+    let (partitions, part) = plan.layout().part_of(core.0).numbers();
+    let first_wal = WalName { epoch: plan.epoch, shards: partitions, shard: part, index: 0 };
+    // With a bucket the disk holds copies, and none of them goes for good.
+    let disk_max_bytes = match &plan.bucket {
+        Some(_) => None,
+        None => disk_max_bytes(runtime, plan, &config.retention).await?,
     };
-    let disk_max_bytes = disk_max_bytes(runtime, plan, &config.retention).await?;
     let mut compaction = config.compaction;
     if let (Some(drafts), Some(disk_max_bytes)) = (&mut compaction.drafts, disk_max_bytes) {
         // Drafts must not push out encoded segments.
@@ -137,7 +149,8 @@ pub async fn start<R: Runtime>(
         deletions: config.deletions,
     };
     let mut state = Shard::new(&shard_config).ok_or(StartError::NoMemory)?;
-    let directories = Rc::new(Directories::new(runtime.clone(), &config.scan.directories));
+    let directories = Directories::new(runtime.clone(), &config.scan.directories);
+    let directories = Rc::new(directories.with_store(store));
     let unknown = sealed::open_all(runtime, plan, &mut state).await;
     if !unknown.is_empty() && !plan.options.ignores_unknown_versions {
         return Err(StartError::UnknownVersions(unknown));
@@ -149,7 +162,7 @@ pub async fn start<R: Runtime>(
         replayed: &plan.replayed,
         progress: &plan.progress,
         shard: core.0,
-        shards,
+        layout: plan.layout(),
     };
     let found = replay(runtime, task, &mut state).await?;
     let folder = SegmentFolder::new(runtime.clone(), plan, first_wal, Rc::clone(&directories));
@@ -158,16 +171,19 @@ pub async fn start<R: Runtime>(
     let logs = LogFiles::new(runtime.clone(), plan.wal_dir.clone(), config.wal.sync);
     let logs = Rc::new(logs);
     let sealer = Sealer::new(Rc::clone(&folder), Rc::clone(&logs), first_wal, replayed);
-    let removals = Rc::clone(&folder.removals);
-    let compactor = Compactor::new(folder, Arc::clone(&plan.node_segments));
+    let compactor = Compactor::new(Rc::clone(&folder), Arc::clone(&plan.node_segments));
     let env = Rc::new(ScanEnv::new(runtime.clone(), config.scan, directories));
-    let log = Log { files: logs, sync: config.wal.sync, file: None, giving_back: None };
+    let attached = config.sink.map(|mesh| mesh.attach(core));
+    let acks = attached.map(|end| Acks::new(runtime.clone(), end, Rc::clone(&logs)));
+    let sync = config.wal.sync;
+    let log = Log { files: logs, sync, file: None, name: None, giving_back: None };
     let driver = Driver {
         clock_path: Rc::from(plan.clock_path()),
         runtime: runtime.clone(),
         env,
         log,
-        removals,
+        acks,
+        folder,
         operation: None,
         sealer: Some(sealer),
         sealing: None,
@@ -190,7 +206,9 @@ async fn run<R: Runtime>(
         let mut next = Some(event);
         let mut taken = 0;
         while let Some(event) = next.take() {
-            state.step(event, driver.context(), &mut effects);
+            if let Some(event) = driver.answer(event) {
+                state.step(event, driver.context(), &mut effects);
+            }
             driver.lane = inbox.counters();
             for effect in effects.drain(..) {
                 driver.perform(effect);
@@ -215,6 +233,8 @@ struct Log<R: Runtime> {
     sync: SyncPolicy,
     /// The file that commits go to.
     file: Option<Rc<R::File>>,
+    /// Its name.
+    name: Option<WalName>,
     /// The removal of the file that waits for its use.
     giving_back: Running<R, ()>,
 }
@@ -223,8 +243,9 @@ struct Driver<R: Runtime> {
     runtime: R,
     env: Rc<ScanEnv<R>>,
     log: Log<R>,
-    /// Files of segments that nothing reads any more.
-    removals: Rc<Removals<R>>,
+    /// Replies that wait for the bucket, if it gets the log.
+    acks: Option<Acks<R>>,
+    folder: Rc<SegmentFolder<R>>,
     operation: Option<Operation<R::File>>,
     /// Here while nothing is being sealed.
     sealer: Option<Sealer<R>>,
@@ -256,16 +277,36 @@ impl<R: Runtime> Driver<R> {
         }
     }
 
+    /// Answers what is no business of the shard, and gives everything else back.
+    fn answer(&self, event: Event) -> Option<Event> {
+        match event {
+            Event::Request(Incoming { request: ShardRequest::Edits, reply_to }) => {
+                let edits = self.folder.manifest.take_told();
+                let retired = self.folder.take_retired();
+                // Files that another core has evicted take space as long as they are open.
+                self.env.directories.files.close_unused();
+                let used = self.env.directories.files.take_used();
+                reply_to.send(ShardReply::Edits(ShardEdits { edits, retired, used }));
+                None
+            }
+            Event::Request(Incoming { request: ShardRequest::Append(request), reply_to }) => {
+                match self.acks.as_ref().and_then(Acks::refusal) {
+                    Some(refusal) => {
+                        reply_to.send(ShardReply::Append(Err(refusal)));
+                        None
+                    }
+                    None => {
+                        let request = ShardRequest::Append(request);
+                        Some(Event::Request(Incoming { request, reply_to }))
+                    }
+                }
+            }
+            other => Some(other),
+        }
+    }
+
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Reply(reply_to, reply @ ShardReply::Stopped(_)) => {
-                // The node may end as soon as it has the reply, and there will be no further file.
-                let files = Rc::clone(&self.log.files);
-                drop(self.runtime.spawn(async move {
-                    files.give_back().await;
-                    reply_to.send(reply);
-                }));
-            }
             Effect::Reply(reply_to, mut reply) => {
                 if let ShardReply::Status(status) = &mut reply {
                     // The shard does not see these: they belong to the core and its scans.
@@ -273,7 +314,10 @@ impl<R: Runtime> Driver<R> {
                     status.directories = self.env.directories.counters();
                     status.lane = self.lane;
                 }
-                reply_to.send(reply);
+                match &mut self.acks {
+                    Some(acks) => acks.send(reply_to, reply),
+                    None => answer(&self.runtime, &self.log.files, reply_to, reply),
+                }
             }
             Effect::Scan(job, reply_to) => {
                 let env = Rc::clone(&self.env);
@@ -311,6 +355,23 @@ impl<R: Runtime> Driver<R> {
                     (compactor, result)
                 })));
             }
+            Effect::Evict(segments, reply_to) => {
+                let env = Rc::clone(&self.env);
+                drop(self.runtime.spawn(async move {
+                    let mut evicted = Vec::new();
+                    for segment in segments {
+                        let name = segment.live.name;
+                        match env.directories.files.evict(&env.runtime, &segment).await {
+                            Ok(()) => evicted.push(name),
+                            Err(error) => tracing::warn!(
+                                %error, file = %segment.path.display(),
+                                "a segment that the bucket has stays on the local disk"
+                            ),
+                        }
+                    }
+                    reply_to.send(ShardReply::Evicted(evicted));
+                }));
+            }
             Effect::StopLogReuse => {
                 self.log.files.stop_reuse();
                 let files = Rc::clone(&self.log.files);
@@ -327,25 +388,44 @@ impl<R: Runtime> Driver<R> {
             Effect::Retire { name, path } => {
                 self.env.directories.forget(name);
                 self.env.label_roots.forget(name);
-                self.env.directories.files.close_unused();
+                let files = &self.env.directories.files;
+                files.close_unused();
+                self.folder.note_retired(name);
                 if let Some(path) = path {
-                    let removals = Rc::clone(&self.removals);
-                    removals.note(path.clone());
-                    drop(self.runtime.spawn(async move { removals.remove(path).await }));
+                    // Without a bucket there are no tails.
+                    let tail = path.with_file_name(name.tail_file_name());
+                    self.remove_file(path);
+                    if files.has_store() {
+                        self.remove_file(tail);
+                    }
                 }
             }
         }
     }
 
+    /// Removes a file of a segment that is not live any more.
+    fn remove_file(&self, path: PathBuf) {
+        let removals = Rc::clone(&self.folder.removals);
+        removals.note(path.clone());
+        drop(self.runtime.spawn(async move { removals.remove(path).await }));
+    }
+
     fn start(&mut self, operation: WalOp) -> Operation<R::File> {
         let runtime = self.runtime.clone();
+        let sink = self.acks.as_ref().map(Acks::end);
         match operation {
             WalOp::Open { header, next } => {
                 self.log.file = None;
+                self.log.name = Some(header.name);
                 let files = Rc::clone(&self.log.files);
                 Box::pin(async move {
                     let (result, opened) = match files.open(header, next).await {
-                        Ok(file) => (Ok(()), Some(file)),
+                        Ok(file) => {
+                            if let Some(sink) = sink {
+                                sink.send(&runtime, header.name, 0, header.encode()).await;
+                            }
+                            (Ok(()), Some(file))
+                        }
                         Err(error) => {
                             let file = header.name.file_name();
                             tracing::error!(%error, file, "cannot make a log file");
@@ -356,7 +436,7 @@ impl<R: Runtime> Driver<R> {
                 })
             }
             WalOp::Commit { frame, offset, sync } => {
-                let file = self.log.file.clone();
+                let (file, name) = (self.log.file.clone(), self.log.name);
                 let (files, policy) = (Rc::clone(&self.log.files), self.log.sync);
                 Box::pin(async move {
                     let begun = runtime.now();
@@ -372,6 +452,9 @@ impl<R: Runtime> Driver<R> {
                         None => (Err(io::Error::other("the log file is not open")), frame),
                     };
                     let latency = runtime.now().since(begun);
+                    if let (Some(sink), Some(name), Ok(())) = (sink, name, &result) {
+                        send_frame(&sink, &runtime, name, offset, &frame).await;
+                    }
                     let result = result.map_err(|error| {
                         tracing::error!(%error, offset, "a commit of the write-ahead log failed");
                         Arc::from(error.to_string())
@@ -396,12 +479,15 @@ impl<R: Runtime> Driver<R> {
                 None => std::future::pending().await,
             }
         });
-        let operation = &mut self.operation;
+        let (operation, acks) = (&mut self.operation, &mut self.acks);
         let (file, giving_back) = (&mut self.log.file, &mut self.log.giving_back);
         let sealing = &mut self.sealing;
         let sealer = &mut self.sealer;
         let (maintaining, compactor) = (&mut self.maintaining, &mut self.compactor);
         poll_fn(|context| {
+            if let Some(acks) = acks {
+                acks.poll(context);
+            }
             // The operation comes first: its end frees the pushes that wait for it, and the
             // requests behind it go with the next operation.
             if let Some(running) = operation
@@ -456,6 +542,20 @@ async fn disk_max_bytes<R: Runtime>(
     let space = runtime.disk_space(&plan.segments_dir).await?;
     let share_bytes = (space.total_bytes as f64 * percent / 100.0) as u64;
     Ok(Some(retention.disk_max_bytes.map_or(share_bytes, |bytes| bytes.min(share_bytes))))
+}
+
+/// Sends a frame to the sink, without the zeros that fill up its last block.
+async fn send_frame<R: Runtime>(
+    sink: &SinkEnd,
+    runtime: &R,
+    name: WalName,
+    offset: u64,
+    frame: &AlignedBuffer,
+) {
+    // A commit without a frame only syncs.
+    let Some(header) = FrameHeader::decode_any(frame) else { return };
+    let len = (FRAME_HEADER_LEN + header.payload_len as usize).min(frame.len());
+    sink.send(runtime, name, offset, frame[..len].to_vec()).await;
 }
 
 async fn commit<F: File>(

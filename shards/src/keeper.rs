@@ -13,14 +13,14 @@
 //!
 //! Guarantees: requests, lists and cancels are answered while entries are being removed. One pass
 //! of removal runs at a time. A request is processed when the files that held its entries are
-//! gone from the folders, durably, and the quarantine folders hold no entries. A pass that fails is
+//! gone from the folders, durably, and from the bucket if there is one, and the quarantine folders hold
+//! no entries. A pass that fails is
 //! repeated after a pause that doubles up to [`LONGEST_PAUSE`]. Nothing is lost by a kill at any
 //! moment: a pass that was cut short begins anew, and finds nothing where it was done. The query
 //! of a request, which may be the very datum that is to go, is in the record alone and in no log
 //! line.
 
 mod gone;
-mod lanes;
 mod pass;
 mod records;
 mod serve;
@@ -31,6 +31,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -39,7 +40,6 @@ use logsvc_runtime::mesh::{Caller, Inbox, Incoming};
 use logsvc_runtime::{Budget, Latch, Monotonic, Reservation, Runtime};
 
 use self::gone::Folders;
-use self::lanes::Lanes;
 use self::pass::{PassEnd, PassError};
 use self::records::{Change, PassOutcome, Records, Times};
 use crate::changes::NodeChanges;
@@ -48,6 +48,8 @@ use crate::deletion::{
     DeleteFilter, DeleteRequest, DeleteState, DeletionReply, DeletionRequest, DeletionStatus,
     NodeDeletions,
 };
+use crate::follower::BucketStatus;
+use crate::lanes::Lanes;
 use crate::messages::{ShardReply, ShardRequest};
 use crate::node::NodePlan;
 use crate::retention::{RetentionClock, keep_clock};
@@ -102,6 +104,8 @@ pub struct KeeperLinks {
     pub deletions: NodeDeletions,
     /// Memory for filters; shared by all cores of the node.
     pub memory: Budget,
+    /// How the node and its bucket stand, if it has one.
+    pub bucket: Option<Arc<BucketStatus>>,
 }
 
 impl fmt::Debug for KeeperLinks {
@@ -126,6 +130,7 @@ pub struct Keeper<R: Runtime> {
     _loaded_memory: Option<Reservation>,
     store: RequestStore<R>,
     folders: Folders,
+    bucket: Option<Arc<BucketStatus>>,
     records: Records,
     status: DeletionStatus,
     clock: Clock,
@@ -188,6 +193,7 @@ impl<R: Runtime> Keeper<R> {
             _loaded_memory: links.memory.try_reserve(loaded_bytes),
             memory: links.memory,
             folders,
+            bucket: links.bucket,
             records: Records::new(&plan.deletions),
             status: DeletionStatus::default(),
             clock,
@@ -305,7 +311,8 @@ impl<R: Runtime> Keeper<R> {
         let removes = &self.config.removes;
         let parts = self.records.begin_pass(batch, &times, is_quarantine_empty, removes);
         if !parts.is_empty() {
-            let run = pass::run(self.lanes.clone(), self.folders.clone(), parts);
+            let run =
+                pass::run(self.lanes.clone(), self.folders.clone(), self.bucket.clone(), parts);
             self.pass = Some(Box::pin(run));
         }
     }

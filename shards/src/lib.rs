@@ -8,8 +8,8 @@
 //!
 //! The modules are floors. A module imports modules of lower floors only; `ci layers` checks
 //! this. From the bottom: [`types`], [`changes`]; `index`, [`scope`]; [`deletion`]; [`wal`];
-//! [`manifest`]; [`retention`]; [`node`]; `sealed`, [`check`], [`backup`]; [`compact`]; [`scan`]; [`tail`];
-//! [`messages`]; [`shard`]; [`host`]; [`keeper`].
+//! [`manifest`], [`sink`]; [`ledger`]; [`retention`]; [`node`]; `sealed`, [`check`], [`backup`]; [`compact`]; [`scan`]; [`tail`];
+//! [`messages`]; [`shard`]; [`host`]; [`keeper`], [`follower`].
 //!
 //! This crate knows nothing of HTTP, or of the protocols by which entries come to the node. It
 //! parses query text for one purpose: requests for deletion are recorded as text.
@@ -19,11 +19,14 @@ pub mod changes;
 pub mod check;
 pub mod compact;
 pub mod deletion;
+pub mod follower;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod host;
 pub(crate) mod index;
 pub mod keeper;
+mod lanes;
+pub mod ledger;
 pub mod manifest;
 pub mod messages;
 pub mod node;
@@ -32,6 +35,7 @@ pub mod scan;
 pub mod scope;
 pub(crate) mod sealed;
 pub mod shard;
+pub mod sink;
 pub mod tail;
 pub mod types;
 pub mod wal;

@@ -13,6 +13,7 @@ use logsvc_runtime::Account;
 
 use crate::deletion::{DeleteFilter, DeleteId};
 pub use crate::deletion::{PurgeTarget, RemovedTotals};
+use crate::manifest::{ManifestEdit, SegmentName};
 use crate::retention::RetentionPolicy;
 use crate::scan::{LeafReply, LeafRequest, Listed, ScanError, ScanJob};
 use crate::scope::TenantScope;
@@ -90,6 +91,12 @@ pub enum ShardRequest {
     /// Write everything that is in memory to segments; answered when that is on
     /// stable storage.
     Flush,
+    /// Keep only the ends of these segments on the local disk, of the shard's and as far as they are
+    /// live: the bucket has them. Answered when that is done.
+    Evict(Arc<[SegmentName]>),
+    /// Tell the edits of the live set since the last such request. The host of the shard answers
+    /// it. Only of use with a bucket.
+    Edits,
     /// Commit, sync and seal everything; answered when the log is idle and durable.
     /// Appends that arrive later are refused.
     Stop,
@@ -114,6 +121,17 @@ pub struct PurgeOutcome {
     pub leaving: Vec<PathBuf>,
     /// The first log file that the shard has begun since. Its older ones go.
     pub first_log: Option<WalName>,
+}
+
+/// What a shard has done to the live set since it was asked last.
+#[derive(Clone, Debug, Default)]
+pub struct ShardEdits {
+    /// The edits that have come into force, in their order.
+    pub edits: Vec<ManifestEdit>,
+    /// Segments that have left the live set and that nothing reads any more.
+    pub retired: Vec<SegmentName>,
+    /// Segments that were read.
+    pub used: Vec<SegmentName>,
 }
 
 /// The first entries that were refused in a stream, and how many in all.
@@ -159,6 +177,10 @@ pub enum AppendError {
     /// The write or the sync that carried the batch failed.
     #[error("the write-ahead log could not be written: {0}")]
     Disk(Arc<str>),
+    /// The bucket has not taken the log for too long, or never will. The entries of the push may be
+    /// stored, on the disk of the node and in the bucket.
+    #[error("{0}")]
+    Bucket(Arc<str>),
     /// The memory for entries is used up.
     #[error("the memory for recent entries is used up")]
     HeadsFull,
@@ -198,6 +220,10 @@ pub enum ShardReply {
     Purged(Result<PurgeOutcome, Arc<str>>),
     /// To [`ShardRequest::Flush`].
     Flushed(Result<(), Arc<str>>),
+    /// To [`ShardRequest::Edits`].
+    Edits(ShardEdits),
+    /// To [`ShardRequest::Evict`]: those whose files are gone, and whose ends are there.
+    Evicted(Vec<SegmentName>),
     /// To [`ShardRequest::Stop`].
     Stopped(Result<(), Arc<str>>),
 }

@@ -7,7 +7,7 @@
 //! crash are removed if their contents are elsewhere. One place decides the order in which log
 //! files are replayed. [`NodeError`] lists the failures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,10 +15,12 @@ use std::sync::Arc;
 use logsvc_runtime::{File, OpenMode, Runtime};
 
 use crate::deletion::store::{LoadError, LoadedRequests, load};
+use crate::ledger::{Ledger, LedgerError, LedgerOptions};
 use crate::manifest::{
-    LiveSegment, ManifestEdit, ManifestReport, OpenedManifest, QUARANTINE_NAME, SegmentName,
+    LiveSegment, ManifestEdit, ManifestReport, QUARANTINE_NAME, ReadManifest, SegmentName,
 };
 use crate::retention::{NodeSegments, StartClock, clock_path};
+use crate::types::Layout;
 use crate::wal::covers::{Cover, FileCovers};
 use crate::wal::format::{FileHeader, WalName};
 use crate::wal::planned::{
@@ -28,6 +30,11 @@ use crate::wal::progress::ReplayProgress;
 use crate::wal::replayed::{ReplayedFiles, remove_file};
 use logsvc_segment::Footer;
 use logsvc_segment::version::{UnknownVersion, describe};
+use logsvc_store::Store;
+
+mod bucket;
+
+use bucket::{Folders, Joined, join_bucket};
 
 /// The contents of the FORMAT file.
 pub(crate) const FORMAT: &[u8] = b"logsvc 1\n";
@@ -60,6 +67,20 @@ pub enum NodeError {
     /// The requests for deletion of earlier starts are not known.
     #[error(transparent)]
     Deletions(#[from] LoadError),
+    /// The bucket cannot be used.
+    #[error("cannot use the bucket: {0}")]
+    Bucket(#[from] LedgerError),
+    /// The folder needs the bucket that it was used with.
+    #[error(
+        "the data folder {path} was used with a bucket, and {missing} of its segments are only \
+         there: set storage.bucket"
+    )]
+    NoBucket {
+        /// The folder.
+        path: PathBuf,
+        /// Segments without files.
+        missing: usize,
+    },
     /// An operation failed.
     #[error("cannot {action} {path}: {source}")]
     Io {
@@ -85,6 +106,15 @@ pub struct OpenOptions {
     /// written. Segments and log files of that kind stay where they are; files of the manifest are
     /// kept in its quarantine folder.
     pub ignores_unknown_versions: bool,
+    /// The number of partitions; `None`: one for each core. There is one for each core at least.
+    pub partitions: Option<u16>,
+}
+
+impl OpenOptions {
+    /// Which of so many cores owns which streams.
+    pub fn layout(self, cores: u16) -> Layout {
+        self.partitions.map_or(Layout::of_cores(cores), |count| Layout::new(count, cores))
+    }
 }
 
 fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> NodeError {
@@ -131,9 +161,25 @@ pub struct NodePlan {
     pub progress: Arc<ReplayProgress>,
     /// How the folder was opened.
     pub options: OpenOptions,
+    /// The bucket's part in the start, if there is one.
+    pub bucket: Option<Arc<BucketPlan>>,
+}
+
+/// What a start knows of the segments that a bucket has.
+#[derive(Clone, Debug, Default)]
+pub struct BucketPlan {
+    /// Segments to read that have no files here.
+    pub(crate) without_files: BTreeSet<SegmentName>,
+    /// Those of them whose ends are here.
+    pub(crate) with_tails: BTreeSet<SegmentName>,
 }
 
 impl NodePlan {
+    /// Which core owns which streams.
+    pub fn layout(&self) -> Layout {
+        self.node_segments.layout()
+    }
+
     /// The data folder.
     pub(crate) fn data_dir(&self) -> &Path {
         self.wal_dir.parent().unwrap_or(Path::new("."))
@@ -150,7 +196,12 @@ pub struct Node<R: Runtime> {
     _lock: R::File,
     /// The plan of the start.
     pub plan: NodePlan,
+    /// The bucket of the start; whoever follows the shards takes it.
+    pub(crate) ledger: Option<Ledger<R>>,
 }
+
+/// The bucket of a node.
+pub type NodeBucket<R> = (Store<R>, LedgerOptions);
 
 impl<R: Runtime> std::fmt::Debug for Node<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -175,6 +226,19 @@ pub async fn open_node_with<R: Runtime>(
     data_dir: &Path,
     options: OpenOptions,
 ) -> Result<Node<R>, NodeError> {
+    open_node_in(runtime, data_dir, options, None).await
+}
+
+/// The same with a bucket.
+///
+/// # Errors
+/// See [`open_node`].
+pub async fn open_node_in<R: Runtime>(
+    runtime: &R,
+    data_dir: &Path,
+    mut options: OpenOptions,
+    bucket: Option<NodeBucket<R>>,
+) -> Result<Node<R>, NodeError> {
     let wal_dir = data_dir.join("wal");
     let segments_dir = data_dir.join("segments");
     for folder in [wal_dir.join("quarantine"), segments_dir.join(QUARANTINE_NAME)] {
@@ -189,7 +253,16 @@ pub async fn open_node_with<R: Runtime>(
     sync_folders(runtime, data_dir, [&wal_dir, &segments_dir]).await?;
     check_format(runtime, data_dir).await?;
     let deletions = load(runtime, data_dir).await?;
-    let opened = OpenedManifest::open(runtime, &segments_dir).await;
+    let read = ReadManifest::read(runtime, &segments_dir).await;
+    let mut read = read.map_err(io_error("read the manifest in", &segments_dir))?;
+    let folders = Folders { data_dir, wal_dir: &wal_dir };
+    let joined = join_bucket(runtime, folders, &mut read, bucket).await?;
+    if let Some(Joined { ledger, .. }) = &joined {
+        options.partitions = Some(ledger.cluster.partitions);
+    }
+    let max_epoch = read.max_epoch();
+    let is_replaced = joined.as_ref().is_some_and(|joined| joined.is_replaced);
+    let opened = read.examine(runtime).await;
     let manifest = opened.map_err(io_error("read the manifest in", &segments_dir))?;
     let survey = survey(runtime, &wal_dir, manifest.covers()).await?;
     let unknown = [manifest.unknown_versions(), survey.unknown].concat();
@@ -200,15 +273,19 @@ pub async fn open_node_with<R: Runtime>(
         tracing::error!("left out: {file}");
     }
     let is_new = manifest.is_new();
-    let last_epoch = survey.all.iter().map(|name| name.epoch).max().max(manifest.max_epoch());
-    let epoch = match last_epoch {
-        None => 0,
-        Some(last) => last.checked_add(1).ok_or_else(|| {
+    let last_epoch = survey.all.iter().map(|name| name.epoch).max().max(max_epoch);
+    let epoch = match (&joined, last_epoch) {
+        (Some(Joined { ledger, .. }), _) => ledger.epoch,
+        (None, None) => 0,
+        (None, Some(last)) => last.checked_add(1).ok_or_else(|| {
             let error = io::Error::other("a file in it has the last epoch there is");
             io_error("use", data_dir)(error)
         })?,
     };
-    let covers: Arc<[Cover]> = useful_covers(manifest.covers(), &survey.all).into();
+    // What the bucket has of a log stays there until the bucket knows these covers, too.
+    let stored = joined.iter().flat_map(|joined| joined.ledger.state.wal.keys()).copied();
+    let stored: Vec<u32> = stored.collect();
+    let covers: Arc<[Cover]> = useful_covers(manifest.covers(), &survey.all, &stored).into();
     let replayed: Vec<WalName> = survey.planned.iter().map(|file| file.name).collect();
     let started = manifest.finish(runtime, epoch, covers.to_vec(), &replayed).await;
     let mut started = started.map_err(io_error("write the manifest in", &segments_dir))?;
@@ -219,18 +296,35 @@ pub async fn open_node_with<R: Runtime>(
             let is_gone = remove_file(runtime, &wal_dir, name).await;
             started.report.removed_wal_files += u64::from(is_gone);
         }
+    } else if let (true, Some(error)) = (is_replaced, &started.report.checkpoint_error) {
+        // The old manifest goes on counting, and the bucket says something else.
+        return Err(io_error("write the manifest in", &segments_dir)(io::Error::other(
+            error.clone(),
+        )));
+    }
+    let mut ledger = joined.map(|joined| joined.ledger);
+    if let Some(ledger) = &mut ledger {
+        // What an earlier start has acknowledged without the bucket is in log files.
+        ledger.is_log_whole |= replayed.is_empty();
+        // From here on the folder has all that the bucket has.
+        let written = ledger.mark().write(runtime, data_dir).await;
+        written.map_err(LedgerError::of_mark(data_dir))?;
     }
     started.report.unknown_files = unknown;
     let clock = StartClock::read(runtime, data_dir, is_new).await;
-    let shards = runtime.core_count();
+    let layout = options.layout(runtime.core_count());
+    let bucket = ledger.as_ref().map(|_| BucketPlan {
+        without_files: started.without_files,
+        with_tails: started.with_tails,
+    });
     let plan = NodePlan {
         wal_dir,
         segments_dir,
         epoch,
-        replayed: Arc::new(ReplayedFiles::new(&survey.planned, &covers, shards)),
+        replayed: Arc::new(ReplayedFiles::new(&survey.planned, &covers, layout)),
         files: survey.planned,
         covers,
-        node_segments: Arc::new(NodeSegments::new(&started.usable, &started.left, shards)),
+        node_segments: Arc::new(NodeSegments::new(&started.usable, &started.left, layout)),
         segments: started.usable.into(),
         footers: Arc::new(started.footers),
         unusable_segments: started.unusable.into(),
@@ -240,18 +334,20 @@ pub async fn open_node_with<R: Runtime>(
         deletions,
         progress: Arc::new(ReplayProgress::default()),
         options,
+        bucket: bucket.map(Arc::new),
     };
-    Ok(Node { _lock: lock, plan })
+    Ok(Node { _lock: lock, plan, ledger })
 }
 
-/// The covers whose writers have files left.
-fn useful_covers(covers: &[Cover], remaining: &[WalName]) -> Vec<Cover> {
+/// The covers whose writers have files left, or whose log is stored elsewhere.
+fn useful_covers(covers: &[Cover], remaining: &[WalName], stored: &[u32]) -> Vec<Cover> {
     let is_useful = |cover: &&Cover| {
-        remaining.iter().any(|name| {
-            (name.epoch, name.shards, name.shard)
-                == (cover.wal_epoch, cover.wal_shards, cover.wal_shard)
-                && name.index <= cover.up_to_index
-        })
+        stored.contains(&cover.wal_epoch)
+            || remaining.iter().any(|name| {
+                (name.epoch, name.writer())
+                    == (cover.wal_epoch, (cover.wal_shards, cover.wal_shard))
+                    && name.index <= cover.up_to_index
+            })
     };
     covers.iter().filter(is_useful).copied().collect()
 }

@@ -35,11 +35,11 @@ use crate::deletion::DeleteFilters;
 use crate::index::{LabelIndex, Slot};
 use crate::manifest::{LiveSegment, SegmentName};
 use crate::messages::{
-    AppendError, AppendOutcome, CommitLatency, ShardReply, ShardRequest, TenantCounts,
+    AppendError, AppendOutcome, CommitLatency, ShardEdits, ShardReply, ShardRequest, TenantCounts,
 };
 use crate::scan::Listing;
 use crate::sealed::SealedSegment;
-use crate::types::{ShardPart, StreamDefinition};
+use crate::types::{Layout, Part, StreamDefinition};
 use crate::wal::format::WalName;
 use crate::wal::restored::RecoverySummary;
 use crate::wal::writer::{InFrame, WalConfig, WalWriter};
@@ -87,9 +87,17 @@ impl ShardConfig {
         SegmentName { epoch, shards, shard, seq: 0 }.sealed_order()
     }
 
-    fn owner(&self) -> ShardPart {
-        let WalName { shards, shard, .. } = self.first_wal;
-        ShardPart { shards: shards as u16, shard: shard as u16 }
+    fn layout(&self) -> Layout {
+        self.maintenance.node.layout()
+    }
+
+    /// The core that the shard is on.
+    fn core(&self) -> u16 {
+        self.layout().core_of_file(self.first_wal.writer())
+    }
+
+    fn owner(&self) -> Part {
+        self.layout().part_of(self.core())
     }
 }
 
@@ -180,7 +188,7 @@ impl Shard {
             changes: config.changes.clone(),
             wal: WalWriter::new(config.wal, config.first_wal),
             sealing: Sealing::new(config.seal),
-            maintenance: Maintenance::new(config.maintenance.clone(), config.first_wal),
+            maintenance: Maintenance::new(config.maintenance.clone(), config.core()),
             drafts: Drafts::new(&config.maintenance.compaction),
             deferred: append::Deferred::default(),
             tails: Tails::new(config.tails.clone()),
@@ -195,7 +203,7 @@ impl Shard {
             },
             stream_memory: StreamMemory {
                 reserved: config.streams.try_reserve(0)?,
-                share_bytes: config.streams.max_bytes() / u64::from(config.owner().shards.max(1)),
+                share_bytes: config.streams.max_bytes() / u64::from(config.layout().cores()),
                 uncounted_bytes: 0,
                 refused: 0,
                 tenants: HashMap::with_hasher(RandomState::with_seeds(1, 2, 3, 4)),
@@ -391,6 +399,14 @@ impl Shard {
                 self.purge(purge, reply_to, effects);
                 return;
             }
+            ShardRequest::Evict(names) => {
+                let is_named = |segment: &&Arc<SealedSegment>| names.contains(&segment.live.name);
+                let segments = self.segments.iter().filter(is_named).cloned().collect();
+                effects.push(Effect::Evict(segments, reply_to));
+                return;
+            }
+            // The host answers it.
+            ShardRequest::Edits => ShardReply::Edits(ShardEdits::default()),
             ShardRequest::Status => ShardReply::Status(Box::new(self.status())),
         };
         effects.push(Effect::Reply(reply_to, reply));

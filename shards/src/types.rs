@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use logsvc_proto::{Labels, StreamId, TenantId};
 
-pub use partitions::StreamPartitions;
-pub(crate) use partitions::{ShardPart, may_share_streams};
+pub(crate) use partitions::may_share_streams;
+pub use partitions::{Layout, Part, StreamPartitions};
 
 /// A stream: its id, its tenant and its labels.
 #[derive(Clone, Debug)]
@@ -97,9 +97,30 @@ pub struct ScanStats {
     pub entries_hidden: u64,
     /// Time spent waiting for bytes of segments, in nanoseconds.
     pub read_time_ns: u64,
+    /// What a bucket was asked for.
+    pub store: StoreReads,
+}
+
+/// Reads of segments that are in a bucket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoreReads {
+    /// Requests, without second attempts.
+    pub requests: u64,
+    /// Bytes that these were for.
+    pub bytes: u64,
+    /// The part of [`ScanStats::read_time_ns`] in which a bucket was waited for.
+    pub time_ns: u64,
 }
 
 impl ScanStats {
+    /// Adds what another scan has waited for, and what it has asked of a bucket.
+    pub(crate) fn add_waits(&mut self, other: &ScanStats) {
+        self.read_time_ns += other.read_time_ns;
+        self.store.requests += other.store.requests;
+        self.store.bytes += other.store.bytes;
+        self.store.time_ns += other.store.time_ns;
+    }
+
     /// Adds the counters of another scan.
     pub fn add(&mut self, other: &ScanStats) {
         self.streams += other.streams;
@@ -119,6 +140,6 @@ impl ScanStats {
         self.cache_lookups += other.cache_lookups;
         self.cache_hits += other.cache_hits;
         self.entries_hidden += other.entries_hidden;
-        self.read_time_ns += other.read_time_ns;
+        self.add_waits(other);
     }
 }

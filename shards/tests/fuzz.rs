@@ -87,3 +87,13 @@ fn headers_and_names_are_read_too() {
     let frame = FrameHeader { nonce, number, durable_len: 64, payload_len, payload_crc, layout };
     fuzz::wal_records(&frame.encode());
 }
+
+#[test]
+fn pieces_of_log_files_survive_anything() {
+    for seed in seeds(200) {
+        let _guard = SeedGuard(seed);
+        let mut rng = Rng::new(seed);
+        let noise: Vec<u8> = (0..rng.below(300)).map(|_| rng.below(4) as u8).collect();
+        fuzz::wal_pieces(&noise);
+    }
+}

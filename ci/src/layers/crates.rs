@@ -20,8 +20,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("logsvc-http", &["logsvc-runtime"]),
     // Its tests run HTTP over it.
     ("logsvc-tls", &["logsvc-runtime", "logsvc-http"]),
+    ("logsvc-store", &["logsvc-runtime", "logsvc-http"]),
     ("logsvc-segment", &["logsvc-runtime", "logsvc-proto", "logsvc-logql"]),
-    ("logsvc-shards", &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-segment"]),
+    (
+        "logsvc-shards",
+        &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-segment", "logsvc-store"],
+    ),
     ("logsvc-rules", &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-http"]),
     (
         "logsvc-server",
@@ -31,6 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "logsvc-logql",
             "logsvc-tls",
             "logsvc-http",
+            "logsvc-store",
             "logsvc-segment",
             "logsvc-shards",
             "logsvc-rules",

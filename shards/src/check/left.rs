@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::manifest::{ManifestState, SegmentName};
-use crate::types::{StreamPartitions, may_share_streams};
+use crate::types::{Part, StreamPartitions, may_share_streams};
 use logsvc_segment::Directory;
 
 /// Whose streams have left each segment.
 pub(super) fn left_by_segment(manifest: &ManifestState) -> BTreeMap<SegmentName, StreamPartitions> {
     let of_segments = manifest.left.chunk_by(|a, b| a.segment == b.segment);
     let parts = of_segments.map(|of_segment| {
-        let parts = of_segment.iter().map(|part| (part.by_shards, part.by_shard));
+        let parts = of_segment.iter().map(|part| part.part);
         (of_segment[0].segment, parts.collect())
     });
     parts.collect()
@@ -29,14 +29,9 @@ pub(super) fn foreign_parts(
     name: SegmentName,
     left: &StreamPartitions,
 ) -> impl Iterator<Item = String> {
-    let file = (name.shards, name.shard);
-    let is_stranger =
-        move |part: &(u16, u16)| !may_share_streams(file, (part.0.into(), part.1.into()));
-    left.iter().filter(is_stranger).map(|(shards, shard)| {
-        format!(
-            "streams of shard {shard} of {shards} are said to have left it, which it cannot \
-             have held"
-        )
+    let is_stranger = move |part: &Part| !may_share_streams(name.writer(), part.numbers());
+    left.iter().filter(is_stranger).map(|part| {
+        format!("streams of {part} are said to have left it, which it cannot have held")
     })
 }
 
@@ -74,9 +69,9 @@ impl fmt::Display for LeftTotals<'_> {
             "{streams} of {of_streams} streams with {entries} of {of_entries} entries have "
         )?;
         write!(f, "left it: all of")?;
-        for (at, (shards, shard)) in parts.iter().enumerate() {
+        for (at, part) in parts.iter().enumerate() {
             let comma = if at > 0 { "," } else { "" };
-            write!(f, "{comma} shard {shard} of {shards}")?;
+            write!(f, "{comma} {part}")?;
         }
         Ok(())
     }

@@ -51,8 +51,8 @@ struct Coming<R: Runtime> {
 impl<R: Runtime> ReadAhead<R> {
     /// Reads nothing yet of a file that was opened with
     /// [`logsvc_runtime::OpenMode::ReadDirect`].
-    pub(super) fn new(runtime: &R, file: R::File) -> ReadAhead<R> {
-        ReadAhead { runtime: runtime.clone(), file: Rc::new(file), next: None }
+    pub(super) fn new(runtime: &R, file: Rc<R::File>) -> ReadAhead<R> {
+        ReadAhead { runtime: runtime.clone(), file, next: None }
     }
 
     /// The bytes of a range. `behind` is the range that will most likely be asked for next.
@@ -118,7 +118,7 @@ mod tests {
         let file = runtime.open(PATH.as_ref(), OpenMode::CreateNew).await.unwrap();
         file.write_all_at(content.to_vec(), 0).await.0.unwrap();
         let file = runtime.open(PATH.as_ref(), OpenMode::ReadDirect).await.unwrap();
-        ReadAhead::new(runtime, file)
+        ReadAhead::new(runtime, Rc::new(file))
     }
 
     #[test]

@@ -146,8 +146,7 @@ impl<R: Runtime> Compactor<R> {
 
     /// Says that the streams of this shard have left a segment.
     pub(super) fn left(&self, segment: SegmentName) -> LeftPart {
-        let runtime = &self.folder.runtime;
-        LeftPart { segment, by_shards: runtime.core_count(), by_shard: runtime.core().0 }
+        LeftPart { segment, part: self.folder.part }
     }
 
     pub(super) async fn merge(&self, mut job: MergeJob) -> Result<Pending, CompactError> {
@@ -161,7 +160,8 @@ impl<R: Runtime> Compactor<R> {
         let merged = async {
             let mut inputs = Vec::with_capacity(job.inputs.len());
             for input in &job.inputs {
-                let input = Input::open(&self.folder, Arc::clone(input)).await?;
+                let mut input = Input::open(&self.folder, Arc::clone(input)).await?;
+                input.share_memory(job.inputs.len());
                 directories.push(Arc::clone(&input.directory));
                 inputs.push(input);
             }

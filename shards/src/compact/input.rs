@@ -1,7 +1,7 @@
 //! Reads a segment that is being rewritten, from its first block to its last.
 //!
 //! Memory: the directory, a chunk of labels, [`CACHED_BLOCKS`] decoded blocks, and the range that
-//! is read ahead of a draft. If many blocks may be copied, all filters are in memory from the first
+//! is read ahead of a draft, or ranges of a segment that is in a bucket. If many blocks may be copied, all filters are in memory from the first
 //! of these blocks on. Every byte is checked. Side threads do this, except for blocks that are
 //! stored without encoding: decompressing a chunk of labels takes half a millisecond, and the
 //! filters of a large segment take longer. Inputs have their own reads and blocks, apart from the
@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use logsvc_proto::StreamId;
@@ -20,8 +21,9 @@ use super::CompactError;
 use super::ahead::ReadAhead;
 use super::aside::QUEUE;
 use super::block::{Block, StoredBlock, StoredColumns, together};
-use crate::sealed::{DirectoryError, HeldDirectory, SealedSegment, SegmentFolder};
-use crate::types::{ShardPart, StreamDefinition};
+use super::stored::StoredAhead;
+use crate::sealed::{DirectoryError, HeldDirectory, SealedSegment, SegmentFolder, SegmentSource};
+use crate::types::{Part, StreamDefinition};
 use logsvc_segment::filter::{FilterError, FilterIndex, RegionFilters};
 use logsvc_segment::{
     BLOCK_TARGET_ENTRIES, BLOCK_TARGET_METADATA_BYTES, BlockInfo, ChunkLabels, Codec, ColumnKind,
@@ -45,7 +47,7 @@ pub(super) struct Input<R: Runtime> {
     /// Used last at the back.
     blocks: VecDeque<(u32, Arc<Block>)>,
     /// Whose streams are read.
-    reader: ShardPart,
+    reader: Part,
     /// There from the first on that was asked for; none are in it if they are damaged.
     filters: Option<Arc<RegionFilters>>,
     /// Whether one block in [`FILTERS_SHARE`] may be copied.
@@ -55,23 +57,30 @@ pub(super) struct Input<R: Runtime> {
 /// How an input is read.
 enum InputFile<R: Runtime> {
     /// Through the page cache: it was written through it, and others may read it, too.
-    Cached(R::File),
+    Cached(Rc<R::File>),
     /// Around it, as it was written: a draft.
     Ahead(ReadAhead<R>),
+    /// From a bucket.
+    Stored(StoredAhead<R>),
 }
 
 impl<R: Runtime> InputFile<R> {
     async fn open(
-        runtime: &R,
+        folder: &SegmentFolder<R>,
         segment: &SealedSegment,
         directory: &Directory,
     ) -> io::Result<InputFile<R>> {
+        let (runtime, files) = (&folder.runtime, &folder.directories.files);
         // A segment that became a draft later on has encoded blocks first.
-        if segment.footer.is_draft && !is_encoded(&directory.block(0)) {
-            let file = runtime.open(&segment.path, OpenMode::ReadDirect).await?;
-            return Ok(InputFile::Ahead(ReadAhead::new(runtime, file)));
-        }
-        Ok(InputFile::Cached(runtime.open(&segment.path, OpenMode::Read).await?))
+        let is_plain = segment.footer.is_draft && !is_encoded(&directory.block(0));
+        let mode = if is_plain { OpenMode::ReadDirect } else { OpenMode::Read };
+        Ok(match files.open(runtime, segment, mode).await? {
+            SegmentSource::File(file) if is_plain => {
+                InputFile::Ahead(ReadAhead::new(runtime, file))
+            }
+            SegmentSource::File(file) => InputFile::Cached(file),
+            SegmentSource::Stored(stored) => InputFile::Stored(StoredAhead::new(stored)),
+        })
     }
 
     async fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
@@ -82,11 +91,24 @@ impl<R: Runtime> InputFile<R> {
                 result.map(|()| bytes)
             }
             InputFile::Ahead(file) => file.read_alone(range).await.map(|piece| piece.to_vec()),
+            InputFile::Stored(stored) => stored.read_alone(range).await,
+        }
+    }
+
+    /// A chunk of the stream table.
+    async fn labels(&mut self, directory: &Directory, chunk: u32) -> io::Result<Vec<u8>> {
+        match self {
+            InputFile::Stored(stored) => stored.labels(directory, chunk).await,
+            file => file.read(directory.label_chunk(chunk).place.range()).await,
         }
     }
 
     /// The columns of a block; the block behind it is asked for soon.
     async fn columns(&mut self, directory: &Directory, block: u32) -> io::Result<StoredColumns> {
+        if let InputFile::Stored(stored) = self {
+            let columns = stored.columns(directory, block, &ColumnKind::ALL).await?;
+            return Ok(StoredColumns::Apart(columns));
+        }
         let info = directory.block(block);
         if let InputFile::Ahead(file) = self
             && let Some((range, within)) = together(&info)
@@ -125,7 +147,7 @@ impl<R: Runtime> Input<R> {
                 return Err(CompactError::Damaged { segment: segment.live.name, error });
             }
         };
-        let file = InputFile::open(&folder.runtime, &segment, &directory).await?;
+        let file = InputFile::open(folder, &segment, &directory).await?;
         let blocks = VecDeque::new();
         let blocks_len = directory.block_count();
         let mut input = Input {
@@ -136,16 +158,20 @@ impl<R: Runtime> Input<R> {
             labels: None,
             next_chunk: 0,
             blocks,
-            reader: ShardPart {
-                shards: folder.runtime.core_count(),
-                shard: folder.runtime.core().0,
-            },
+            reader: folder.part,
             filters: None,
             copies_many: false,
         };
         let copied = (0..blocks_len).filter(|&block| input.may_copy(block)).count();
         input.copies_many = copied * FILTERS_SHARE >= blocks_len as usize;
         Ok(input)
+    }
+
+    /// Divides the memory for reading ahead among the inputs of a job.
+    pub(super) fn share_memory(&mut self, inputs: usize) {
+        if let InputFile::Stored(stored) = &mut self.file {
+            stored.share_among(inputs);
+        }
     }
 
     /// Whether a block may be copied as it is stored. A draft has encoded blocks, too, if it was
@@ -187,7 +213,7 @@ impl<R: Runtime> Input<R> {
             let chunk = directory.label_chunk(self.next_chunk);
             let mut ids = chunk.streams.clone().map(|row| directory.stream_id(row));
             if ids.any(has) {
-                let bytes = self.file.read(chunk.place.range()).await?;
+                let bytes = self.file.labels(directory, self.next_chunk).await?;
                 let (directory, chunk) = (Arc::clone(directory), self.next_chunk);
                 let open = move || Decoder::new().open_labels(&directory, chunk, &bytes);
                 let labels = runtime.offload_to(QUEUE, open).await;
@@ -217,13 +243,19 @@ impl<R: Runtime> Input<R> {
     /// The timestamps and the lengths of the lines of a block as they are stored; other columns may
     /// be empty.
     pub(super) async fn stored_times(&mut self, info: &BlockInfo) -> io::Result<StoredBlock> {
-        if let InputFile::Ahead(_) = self.file {
-            // They are read at once.
-            return self.stored(0, info.block).await;
-        }
+        let kinds = [ColumnKind::Timestamps, ColumnKind::Lengths];
         let mut columns = [const { Vec::new() }; 4];
-        for kind in [ColumnKind::Timestamps, ColumnKind::Lengths] {
-            columns[kind as usize] = self.file.read(info.column(kind).range()).await?;
+        match &mut self.file {
+            // They are read at once.
+            InputFile::Ahead(_) => return self.stored(0, info.block).await,
+            InputFile::Stored(stored) => {
+                columns = stored.columns(&self.directory, info.block, &kinds).await?;
+            }
+            InputFile::Cached(_) => {
+                for kind in kinds {
+                    columns[kind as usize] = self.file.read(info.column(kind).range()).await?;
+                }
+            }
         }
         let (columns, block) = (StoredColumns::Apart(columns), info.block);
         Ok(StoredBlock { input: 0, directory: Arc::clone(&self.directory), block, columns })

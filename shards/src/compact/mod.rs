@@ -30,6 +30,7 @@ mod plan;
 mod purge;
 mod repeats;
 mod source;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod throttle;

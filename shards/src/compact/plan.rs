@@ -192,13 +192,12 @@ fn overtakes_others(all: &[Candidate], positions: &[usize]) -> bool {
     let inputs = || positions.iter().map(|&position| &all[position].live);
     let min_ns = inputs().map(|live| live.min_ns).min().unwrap_or(i64::MAX);
     let max_ns = inputs().map(|live| live.max_ns).max().unwrap_or(i64::MIN);
-    let writer = |live: &LiveSegment| (live.name.shards, live.name.shard);
     let behind = all[last + 1..].iter().map(|candidate| &candidate.live);
     let mut equal = behind.take_while(|live| live.order == order);
     equal.any(|other| {
         other.min_ns <= max_ns
             && other.max_ns >= min_ns
-            && inputs().any(|input| may_share_streams(writer(input), writer(other)))
+            && inputs().any(|input| may_share_streams(input.name.writer(), other.name.writer()))
     })
 }
 
@@ -399,7 +398,7 @@ mod tests {
             let last = *chosen.last().unwrap();
             let order = all[last].live.order;
             for other in all[last + 1..].iter().filter(|other| other.live.order == order) {
-                let parts = |one: &Candidate| (one.live.name.shards, one.live.name.shard);
+                let parts = |one: &Candidate| one.live.name.writer();
                 let apart = other.live.max_ns < min_ns || other.live.min_ns > max_ns;
                 let shares =
                     |position: &usize| may_share_streams(parts(&all[*position]), parts(other));

@@ -8,6 +8,7 @@ use logsvc_logql::engine::MetadataSets;
 use logsvc_proto::{Labels, StreamId, TenantId};
 use logsvc_runtime::Budget;
 use logsvc_runtime::sim::{DiskOperation, SimRuntime, Simulation};
+use logsvc_store::Store;
 
 use super::input::Input;
 use super::*;
@@ -23,6 +24,7 @@ use logsvc_testkit::{Rng, SeedGuard, seeds};
 mod drafts;
 mod purge;
 mod steps;
+mod stored;
 
 /// Keeps everything.
 #[derive(Debug)]
@@ -165,11 +167,17 @@ struct Bench {
 
 impl Bench {
     async fn new(runtime: SimRuntime) -> Bench {
+        Bench::with_store(runtime, None).await
+    }
+
+    /// Segments without files are in this bucket.
+    async fn with_store(runtime: SimRuntime, store: Option<Store<SimRuntime>>) -> Bench {
         let node = open_node(&runtime, "/data".as_ref()).await.unwrap();
         let first = WalName { epoch: node.plan.epoch, shards: 1, shard: 0, index: 0 };
         let directories =
             Directories::new(runtime.clone(), &Budget::new("directories", DIRECTORIES_BYTES));
-        let folder = SegmentFolder::new(runtime.clone(), &node.plan, first, Rc::new(directories));
+        let directories = Rc::new(directories.with_store(store));
+        let folder = SegmentFolder::new(runtime.clone(), &node.plan, first, directories);
         let folder = Rc::new(folder);
         let node_segments = Arc::clone(&node.plan.node_segments);
         let compactor = Compactor::new(Rc::clone(&folder), node_segments);

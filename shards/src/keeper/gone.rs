@@ -38,7 +38,7 @@ pub(super) struct Leaving {
 }
 
 impl Leaving {
-    /// Adds the files that shards have left. The logs are by the numbers of the shards.
+    /// Adds the files that shards have left.
     pub(super) fn add(&mut self, paths: &[PathBuf], first_log: Option<WalName>) {
         for path in paths {
             let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { continue };
@@ -54,7 +54,8 @@ impl Leaving {
             // All shards have sealed the entries of earlier starts.
             return name.epoch < epoch && self.first_logs.iter().all(Option::is_some);
         }
-        let first = self.first_logs.get(name.shard as usize).copied().flatten();
+        let of_writer = |first: &&WalName| first.writer() == name.writer();
+        let first = self.first_logs.iter().flatten().find(of_writer);
         first.is_some_and(|first| name.index < first.index)
     }
 }

@@ -8,10 +8,15 @@ use std::time::Duration;
 use logsvc_runtime::Runtime;
 
 use super::gone::{Folders, Leaving};
-use super::lanes::{Lanes, Stopped};
 use super::records::PassPart;
+use crate::follower::BucketStatus;
+use crate::lanes::{Lanes, Stopped};
 use crate::messages::{PurgeRequest, PurgeTarget, RemovedTotals, ShardReply, ShardRequest};
 
+/// How often the pass looks whether the bucket has come so far.
+const BUCKET_PAUSE: Duration = Duration::from_millis(50);
+/// How long it waits for that.
+const BUCKET_PATIENCE: Duration = Duration::from_secs(600);
 /// Entries may arrive while the pass waits for files to go. After a longer wait the shards look
 /// once more.
 const SHORT_WAIT: Duration = Duration::from_secs(5);
@@ -33,6 +38,9 @@ pub(super) enum PassError {
     /// Bytes that a start could not use may be deleted entries.
     #[error("{} holds files, which may hold deleted entries; remove them", .0.display())]
     Quarantine(PathBuf),
+    /// The bucket may have deleted entries.
+    #[error("the bucket does not do what it is asked, and may hold deleted entries")]
+    Bucket,
     /// A folder cannot be listed or synced.
     #[error("cannot {action} {}: {source}", .folder.display())]
     Io {
@@ -65,12 +73,31 @@ pub(super) struct PassEnd {
 pub(super) async fn run<R: Runtime>(
     lanes: Lanes<R>,
     folders: Folders,
+    bucket: Option<Arc<BucketStatus>>,
     parts: Vec<PassPart>,
 ) -> PassEnd {
     let removed = vec![RemovedTotals::default(); parts.len()];
     let mut end = PassEnd { parts, removed, rewritten_line_bytes: 0, result: Ok(()) };
     end.result = rounds(&lanes, &folders, &mut end).await;
+    if end.result.is_ok()
+        && let Some(bucket) = bucket
+    {
+        end.result = leave_bucket(&lanes.runtime, &bucket).await;
+    }
     end
+}
+
+/// Waits until the bucket has nothing that the shards have removed.
+async fn leave_bucket<R: Runtime>(runtime: &R, bucket: &BucketStatus) -> Result<(), PassError> {
+    let wanted = bucket.want();
+    let deadline = runtime.now().after(BUCKET_PATIENCE);
+    while !bucket.has_reached(wanted) {
+        if runtime.now() >= deadline || bucket.is_lost() {
+            return Err(PassError::Bucket);
+        }
+        runtime.sleep_until(runtime.now().after(BUCKET_PAUSE)).await;
+    }
+    Ok(())
 }
 
 async fn rounds<R: Runtime>(

@@ -4,6 +4,7 @@
 //! Guarantees: decoding checks everything that other code relies on, and meets arbitrary bytes
 //! without panic. Its memory is proportional to the payload.
 
+use crate::types::Part;
 use crate::wal::covers::Cover;
 use crate::wal::format::PAYLOAD_MAX_BYTES;
 use logsvc_segment::FOOTER_LEN;
@@ -41,16 +42,13 @@ pub struct LiveSegment {
 }
 
 /// Streams whose entries in a segment are not live any more, although the segment is: the streams
-/// with `stream.shard(by_shards) == by_shard`. Their entries are in other segments, or have been
-/// deleted.
+/// of some partitions. Their entries are in other segments, or have been deleted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LeftPart {
     /// The segment.
     pub segment: SegmentName,
-    /// How streams are partitioned here; at least 1.
-    pub by_shards: u16,
-    /// The part; below `by_shards`.
-    pub by_shard: u16,
+    /// Whose streams have left it.
+    pub part: Part,
 }
 
 /// A change of the live set. It takes effect whole or not at all.
@@ -104,7 +102,7 @@ impl ManifestEdit {
 
     /// Appends the payload of the edit's frame. `None` if it is too large for one
     /// (about a million segments with their footers).
-    pub(super) fn encode(&self, out: &mut Vec<u8>) -> Option<()> {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Option<()> {
         let len = self.added.len() * (1 + ADDED_LEN)
             + self.removed.len() * (1 + REMOVED_LEN)
             + self.covers.len() * (1 + COVER_LEN)
@@ -137,13 +135,14 @@ impl ManifestEdit {
         }
         for cover in &self.covers {
             out.push(KIND_COVER);
+            let (shards, shard) = cover.part.numbers();
             for number in [
                 cover.wal_epoch,
                 cover.wal_shards,
                 cover.wal_shard,
                 cover.up_to_index,
-                u32::from(cover.by_shards),
-                u32::from(cover.by_shard),
+                shards,
+                shard,
             ] {
                 out.extend_from_slice(&number.to_le_bytes());
             }
@@ -151,8 +150,9 @@ impl ManifestEdit {
         for part in &self.left {
             out.push(KIND_LEFT);
             write_name(out, part.segment);
-            for number in [part.by_shards, part.by_shard] {
-                out.extend_from_slice(&u32::from(number).to_le_bytes());
+            let (shards, shard) = part.part.numbers();
+            for number in [shards, shard] {
+                out.extend_from_slice(&number.to_le_bytes());
             }
         }
         for footer in &self.footers {
@@ -236,20 +236,17 @@ fn read_added(body: &[u8]) -> Result<LiveSegment, &'static str> {
 }
 
 fn read_cover(body: &[u8]) -> Result<Cover, &'static str> {
-    let (by_shards, by_shard) = read_part(body)?;
     Ok(Cover {
         wal_epoch: u32_at(body, 0),
         wal_shards: u32_at(body, 4),
         wal_shard: u32_at(body, 8),
         up_to_index: u32_at(body, 12),
-        by_shards,
-        by_shard,
+        part: read_part(body)?,
     })
 }
 
 fn read_left(body: &[u8]) -> Result<LeftPart, &'static str> {
-    let (by_shards, by_shard) = read_part(body)?;
-    Ok(LeftPart { segment: read_name(body), by_shards, by_shard })
+    Ok(LeftPart { segment: read_name(body), part: read_part(body)? })
 }
 
 /// Whether the footer counts is decided where the segment's record is known.
@@ -259,20 +256,22 @@ fn read_footer_record(body: &[u8]) -> FooterRecord {
     FooterRecord { segment: read_name(body), bytes }
 }
 
-/// A part of a partition, which stands at the end of covers and of parts that have left.
-fn read_part(body: &[u8]) -> Result<(u16, u16), &'static str> {
-    let (by_shards, by_shard) = (u32_at(body, 16), u32_at(body, 20));
-    let by_shards = u16::try_from(by_shards).map_err(|_| "more shards than there can be")?;
-    match u16::try_from(by_shard) {
-        Ok(by_shard) if by_shard < by_shards => Ok((by_shards, by_shard)),
-        _ => Err("there is no such shard"),
-    }
+/// Some partitions, which stand at the end of covers and of parts that have left.
+fn read_part(body: &[u8]) -> Result<Part, &'static str> {
+    Part::of_numbers(u32_at(body, 16), u32_at(body, 20)).ok_or("there are no such partitions")
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use logsvc_testkit::{Rng, SeedGuard, seeds};
+
+    fn part(rng: &mut Rng) -> Part {
+        let of = rng.between(1, 65_535) as u16;
+        let first = rng.below(u64::from(of)) as u16;
+        let last = rng.between(u64::from(first), u64::from(of) - 1) as u16;
+        Part::new(of, first, last).expect("there are such partitions")
+    }
 
     pub(crate) fn random_edit(rng: &mut Rng) -> ManifestEdit {
         let name = |rng: &mut Rng| SegmentName {
@@ -297,23 +296,15 @@ pub(super) mod tests {
         });
         let added = added.collect();
         let removed = (0..rng.below(4)).map(|_| name(rng)).collect();
-        let covers = (0..rng.below(4)).map(|_| {
-            let by_shards = rng.between(1, 65_535) as u16;
-            Cover {
-                wal_epoch: rng.next_u64() as u32,
-                wal_shards: rng.next_u64() as u32,
-                wal_shard: rng.next_u64() as u32,
-                up_to_index: rng.next_u64() as u32,
-                by_shards,
-                by_shard: rng.below(u64::from(by_shards)) as u16,
-            }
+        let covers = (0..rng.below(4)).map(|_| Cover {
+            wal_epoch: rng.next_u64() as u32,
+            wal_shards: rng.next_u64() as u32,
+            wal_shard: rng.next_u64() as u32,
+            up_to_index: rng.next_u64() as u32,
+            part: part(rng),
         });
         let covers = covers.collect();
-        let left = (0..rng.below(4)).map(|_| {
-            let by_shards = rng.between(1, 65_535) as u16;
-            let by_shard = rng.below(u64::from(by_shards)) as u16;
-            LeftPart { segment: name(rng), by_shards, by_shard }
-        });
+        let left = (0..rng.below(4)).map(|_| LeftPart { segment: name(rng), part: part(rng) });
         let left = left.collect();
         let footers = (0..rng.below(3)).map(|_| {
             let mut bytes = [0; FOOTER_LEN];
@@ -346,8 +337,7 @@ pub(super) mod tests {
             wal_shards: 2,
             wal_shard: 1,
             up_to_index: 3,
-            by_shards: 2,
-            by_shard: 1,
+            part: Part::one(2, 1),
         };
         let mut payload = Vec::new();
         ManifestEdit { covers: vec![cover], ..ManifestEdit::default() }.encode(&mut payload);
@@ -357,7 +347,7 @@ pub(super) mod tests {
             assert!(ManifestEdit::decode(&bad).is_err(), "byte {at} is {byte}");
         }
         let name = SegmentName { epoch: 1, shards: 1, shard: 0, seq: 0 };
-        let part = LeftPart { segment: name, by_shards: 2, by_shard: 1 };
+        let part = LeftPart { segment: name, part: Part::one(2, 1) };
         let mut payload = Vec::new();
         ManifestEdit { left: vec![part], ..ManifestEdit::default() }.encode(&mut payload);
         for (at, byte) in

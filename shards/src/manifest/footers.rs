@@ -50,6 +50,11 @@ impl FooterRecord {
         FooterRecord { segment, bytes: footer.encode() }
     }
 
+    /// Whether the segment is a draft, which a merge encodes soon.
+    pub(crate) fn is_draft(&self, live: &LiveSegment) -> bool {
+        self.read(live).is_ok_and(|footer| footer.is_draft)
+    }
+
     /// The footer, if it counts for a live segment.
     ///
     /// # Errors

@@ -31,6 +31,8 @@ pub struct ManifestLog<R: Runtime> {
     lock: TaskLock,
     /// The state that the first edit has to repeat, until it is in force.
     preface: RefCell<Option<Arc<ManifestEdit>>>,
+    /// Edits in force that nobody has taken yet, if somebody does.
+    told: Option<RefCell<Vec<ManifestEdit>>>,
 }
 
 struct OpenLog<F> {
@@ -50,16 +52,30 @@ impl<R: Runtime> ManifestLog<R> {
     /// The log of a shard for the start with this epoch (see
     /// [`crate::node::NodePlan::epoch`]). Makes no file before the first edit. There
     /// must be one value per shard and start.
-    pub fn new(runtime: R, segments_dir: &Path, epoch: u32, shard: u16) -> ManifestLog<R> {
+    pub fn new(runtime: R, segments_dir: &Path, epoch: u32, shard: u32) -> ManifestLog<R> {
         ManifestLog {
             runtime,
             segments_dir: segments_dir.to_owned(),
             file: RefCell::new(None),
-            next: Cell::new(ManifestLogName { epoch, shard: u32::from(shard), n: 0 }),
+            next: Cell::new(ManifestLogName { epoch, shard, n: 0 }),
             edits: Cell::new(0),
             lock: TaskLock::default(),
             preface: RefCell::new(None),
+            told: None,
         }
+    }
+
+    /// The same log, whose edits [`ManifestLog::take_told`] gives. It has to be asked again and
+    /// again: the edits stay in memory until then.
+    #[must_use]
+    pub fn that_tells(self) -> ManifestLog<R> {
+        ManifestLog { told: Some(RefCell::default()), ..self }
+    }
+
+    /// The edits that have come into force since the last call, in their order; none if the log
+    /// does not tell.
+    pub fn take_told(&self) -> Vec<ManifestEdit> {
+        self.told.as_ref().map_or_else(Vec::new, RefCell::take)
     }
 
     /// The same log, whose first edit repeats the preface, too. For a start that could not write a
@@ -98,13 +114,16 @@ impl<R: Runtime> ManifestLog<R> {
         let _guard = self.lock.lock().await;
         let preface = self.preface.borrow().clone();
         let prefaced = preface.as_ref().map(|preface| joined(preface, edit));
-        let edit = prefaced.as_ref().unwrap_or(edit);
+        let written = prefaced.as_ref().unwrap_or(edit);
         // Taken out, so that it is gone for good if this fails or is dropped.
         let file = self.file.take();
         let file = match file {
-            Some(open) => self.append_to(open, edit).await?,
-            None => self.append_to_new(edit).await?,
+            Some(open) => self.append_to(open, written).await?,
+            None => self.append_to_new(written).await?,
         };
+        if let Some(told) = &self.told {
+            told.borrow_mut().push(edit.clone());
+        }
         self.edits.set(self.edits.get() + 1);
         self.file.replace(Some(file));
         self.preface.replace(None);

@@ -27,6 +27,8 @@ mod task_lock;
 mod unlisted;
 
 pub(crate) use bundle_files::{BundleError, bundles_dir, read_bundle_head};
+#[cfg(test)]
+pub(crate) use edit::tests::random_edit;
 pub use edit::{EditError, LeftPart, LiveSegment, ManifestEdit};
 pub use footers::FooterRecord;
 pub(crate) use footers::read_footer;
@@ -35,6 +37,6 @@ pub use names::{CHECKPOINT_NAME, Day, ManifestLogName, SegmentName, make_day_fol
 pub(crate) use names::{QUARANTINE_NAME, is_manifest_file};
 pub use read::{ManifestDamage, ManifestState, read_manifest};
 pub use start::ManifestReport;
-pub(crate) use start::OpenedManifest;
+pub(crate) use start::{ReadManifest, StoredSet};
 pub use survey::{FoundSegment, SegmentsSurvey, survey_segments};
 pub(crate) use unlisted::{LiveFiles, Unlisted, UnlistedKind, find_unlisted, lost_edits, path_of};

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use logsvc_proto::time::{date_of_day, days_from_epoch};
 use logsvc_runtime::{OpenMode, Runtime};
+use logsvc_store::ObjectName;
 
 /// Nanoseconds of a UTC day; leap seconds do not exist in Unix time.
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -89,15 +90,21 @@ impl std::fmt::Display for Day {
 pub struct SegmentName {
     /// The start that wrote it.
     pub epoch: u32,
-    /// Number of shards of that start.
+    /// Number of partitions of that start.
     pub shards: u32,
-    /// The shard that wrote it.
+    /// The partitions of the shard that wrote it, see [`crate::types::Part::numbers`].
     pub shard: u32,
     /// Counts the segments of that shard and start.
     pub seq: u32,
 }
 
 impl SegmentName {
+    /// The two numbers that tell which streams it may hold, see
+    /// [`Part::numbers`](crate::types::Part::numbers).
+    pub fn writer(self) -> (u32, u32) {
+        (self.shards, self.shard)
+    }
+
     /// The file's name within the folder of its day.
     pub fn file_name(self) -> String {
         format!("{:08x}-{:08x}-{:08x}-{:08x}.seg", self.epoch, self.shards, self.shard, self.seq)
@@ -113,6 +120,23 @@ impl SegmentName {
     /// [`SegmentName::pending_path`]; `None` if the name has another form.
     pub(crate) fn parse_pending(name: &str) -> Option<SegmentName> {
         SegmentName::parse(name.strip_suffix(PENDING_ENDING)?)
+    }
+
+    /// The name of the object that has the bytes of the segment's file.
+    pub fn object_name(self, day: Day) -> ObjectName {
+        let text = format!("seg/{}/{}", day.folder_name(), self.file_name());
+        ObjectName::new(&text).expect("digits, letters and dashes make a name")
+    }
+
+    /// The name of the file that has the end of a segment whose own file is not kept.
+    pub(crate) fn tail_file_name(self) -> String {
+        format!("{:08x}-{:08x}-{:08x}-{:08x}.tail", self.epoch, self.shards, self.shard, self.seq)
+    }
+
+    /// Reads such a name; `None` if it has another form.
+    pub(crate) fn parse_tail(name: &str) -> Option<SegmentName> {
+        let [epoch, shards, shard, seq] = hex_numbers(name.strip_suffix(".tail")?)?;
+        Some(SegmentName { epoch, shards, shard, seq })
     }
 
     /// The name of a bundle of filters, whose numbers are those of a segment's name.
@@ -135,6 +159,11 @@ impl SegmentName {
     /// The file's path.
     pub fn path(self, segments_dir: &Path, day: Day) -> PathBuf {
         segments_dir.join(day.folder_name()).join(self.file_name())
+    }
+
+    /// The path of its tail.
+    pub(crate) fn tail_path(self, segments_dir: &Path, day: Day) -> PathBuf {
+        segments_dir.join(day.folder_name()).join(self.tail_file_name())
     }
 
     /// The path of the complete file until the edit that makes it live is in force. So a file with
@@ -287,12 +316,17 @@ mod tests {
             let segment = SegmentName { epoch, shards, shard, seq };
             assert_eq!(SegmentName::parse(&segment.file_name()), Some(segment));
             assert_eq!(ManifestLogName::parse(&segment.file_name()), None);
+            assert_eq!(SegmentName::parse_tail(&segment.tail_file_name()), Some(segment));
+            assert_eq!(SegmentName::parse(&segment.tail_file_name()), None);
             let log = ManifestLogName { epoch, shard, n: seq };
             assert_eq!(ManifestLogName::parse(&log.file_name()), Some(log));
             assert_eq!(SegmentName::parse(&log.file_name()), None);
         }
         let segment = SegmentName { epoch: 3, shards: 2, shard: 1, seq: 0x1f };
         assert_eq!(segment.file_name(), "00000003-00000002-00000001-0000001f.seg");
+        assert_eq!(segment.tail_file_name(), "00000003-00000002-00000001-0000001f.tail");
+        let object = segment.object_name(Day(1));
+        assert_eq!(object.as_str(), "seg/1970-01-02/00000003-00000002-00000001-0000001f.seg");
         let log = ManifestLogName { epoch: 3, shard: 1, n: 0 };
         assert_eq!(log.file_name(), "manifest-00000003-00000001-00000000.log");
         for bad in [

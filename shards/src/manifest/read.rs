@@ -53,6 +53,8 @@ pub struct ManifestState {
     pub unknown: Vec<UnknownVersion>,
     /// The damaged places.
     pub damage: Vec<ManifestDamage>,
+    /// Live segments that a bucket has, so that they need no files. Not of the manifest.
+    pub stored: BTreeSet<SegmentName>,
 }
 
 /// A damaged place.
@@ -194,8 +196,8 @@ fn drop_complete_left(state: &mut ManifestState) {
     state.left.dedup();
     for of_segment in state.left.chunk_by(|a, b| a.segment == b.segment) {
         let name = of_segment[0].segment;
-        let parts = of_segment.iter().map(|part| (part.by_shards, part.by_shard));
-        if parts.collect::<StreamPartitions>().contains_file(name.shards, name.shard) {
+        let parts = of_segment.iter().map(|part| part.part);
+        if parts.collect::<StreamPartitions>().contains_file(name.writer()) {
             state.removed.insert(name);
         }
     }
@@ -238,7 +240,7 @@ fn apply_log(
 /// Of covers that differ in nothing but how far they reach, the one that reaches
 /// furthest.
 fn strongest(mut covers: Vec<Cover>) -> Vec<Cover> {
-    let key = |c: &Cover| (c.wal_epoch, c.wal_shards, c.wal_shard, c.by_shards, c.by_shard);
+    let key = |c: &Cover| (c.wal_epoch, c.wal_shards, c.wal_shard, c.part);
     covers.sort_unstable_by_key(|cover| (key(cover), std::cmp::Reverse(cover.up_to_index)));
     covers.dedup_by_key(|cover| key(cover));
     covers

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use logsvc_runtime::Runtime;
 
 use super::edit::{LeftPart, LiveSegment, ManifestEdit};
-use super::footers::read_footers;
+use super::footers::{FooterRecord, read_footers};
 use super::format::encode_checkpoint;
 use super::names::{CHECKPOINT_NAME, SegmentName};
 use super::read::{ManifestDamage, ManifestState, read_manifest};
@@ -94,6 +94,10 @@ pub(crate) struct StartedManifest {
     pub(crate) footers: BTreeMap<SegmentName, Footer>,
     /// Streams that have left live segments.
     pub(crate) left: Vec<LeftPart>,
+    /// Segments to read that have no files: the bucket has them.
+    pub(crate) without_files: BTreeSet<SegmentName>,
+    /// Those of them whose ends are here.
+    pub(crate) with_tails: BTreeSet<SegmentName>,
     /// The edits that were read, as one, if no checkpoint could be written: the first edit of each
     /// log has to repeat it.
     pub(crate) preface: Option<ManifestEdit>,
@@ -111,18 +115,86 @@ struct Clearing {
     pending: Vec<LiveSegment>,
 }
 
-impl OpenedManifest {
-    /// Reads the manifest of a claimed folder, and looks at the segments that it does not
-    /// name.
-    pub(crate) async fn open<R: Runtime>(
+/// What a bucket has of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StoredSet {
+    /// The live segments.
+    pub(crate) live: BTreeMap<SegmentName, LiveSegment>,
+    /// Their footers, as far as they are known.
+    pub(crate) footers: BTreeMap<SegmentName, FooterRecord>,
+    /// Streams that have left them.
+    pub(crate) left: Vec<LeftPart>,
+    /// Parts of the write-ahead log that they hold.
+    pub(crate) covers: Vec<Cover>,
+}
+
+/// The manifest of a claimed folder as it was read. Nothing has been looked at besides.
+pub(crate) struct ReadManifest {
+    segments_dir: PathBuf,
+    survey: SegmentsSurvey,
+    state: ManifestState,
+}
+
+impl ReadManifest {
+    /// Reads the manifest of a claimed folder.
+    pub(crate) async fn read<R: Runtime>(
         runtime: &R,
         segments_dir: &Path,
-    ) -> io::Result<OpenedManifest> {
+    ) -> io::Result<ReadManifest> {
         let survey = survey_segments(runtime, segments_dir).await?;
         let has_segments = !survey.segments.is_empty() || !survey.pending.is_empty();
         let logs = survey.logs.clone();
-        let mut state = read_manifest(runtime, segments_dir, logs, has_segments).await?;
-        let unlisted = find_unlisted(runtime, segments_dir, &survey, &state).await?;
+        let state = read_manifest(runtime, segments_dir, logs, has_segments).await?;
+        Ok(ReadManifest { segments_dir: segments_dir.to_owned(), survey, state })
+    }
+
+    /// The largest epoch that any name or file tells of.
+    pub(crate) fn max_epoch(&self) -> Option<u32> {
+        let of_live = self.state.live.keys().map(|name| name.epoch).max();
+        self.survey.max_epoch().max(self.state.checkpoint_epoch).max(of_live)
+    }
+
+    /// The live segments, and the complete files that may be some.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = SegmentName> {
+        let files = self.survey.segments.iter().chain(&self.survey.pending);
+        self.state.live.keys().copied().chain(files.map(|found| found.name))
+    }
+
+    /// Live segments without files.
+    pub(crate) fn missing(&self) -> Vec<LiveSegment> {
+        let files = LiveFiles::new(&self.state, &self.survey);
+        let is_missing = |live: &&LiveSegment| files.len_bytes(live).is_none();
+        self.state.live.values().filter(is_missing).copied().collect()
+    }
+
+    /// Notes which live segments a bucket has.
+    pub(crate) fn note_stored(&mut self, bucket: &StoredSet) {
+        self.state.stored = bucket.live.keys().copied().collect();
+    }
+
+    /// Takes what a bucket has for the live set, and nothing else. Files of other segments are not
+    /// needed any more.
+    pub(crate) fn replace(&mut self, bucket: StoredSet) {
+        let removed = self.segments().filter(|name| !bucket.live.contains_key(name)).collect();
+        self.state = ManifestState {
+            stored: bucket.live.keys().copied().collect(),
+            live: bucket.live,
+            removed,
+            left: bucket.left,
+            footers: bucket.footers,
+            covers: bucket.covers,
+            has_checkpoint: self.state.has_checkpoint,
+            checkpoint_epoch: self.state.checkpoint_epoch,
+            logs: std::mem::take(&mut self.state.logs),
+            contained_logs: std::mem::take(&mut self.state.contained_logs),
+            ..ManifestState::default()
+        };
+    }
+
+    /// Looks at the segments that the manifest does not name.
+    pub(crate) async fn examine<R: Runtime>(self, runtime: &R) -> io::Result<OpenedManifest> {
+        let ReadManifest { segments_dir, survey, mut state } = self;
+        let unlisted = find_unlisted(runtime, &segments_dir, &survey, &state).await?;
         for unknown in &state.unknown.clone() {
             let name = unknown.file.file_name().unwrap_or_default().to_string_lossy();
             state.damaged(name.into_owned(), 0, unknown.what.to_string());
@@ -144,10 +216,11 @@ impl OpenedManifest {
             torn_edits: state.torn_edits,
             ..ManifestReport::default()
         };
-        let segments_dir = segments_dir.to_owned();
         Ok(OpenedManifest { segments_dir, survey, state, unlisted, is_new, lacks_files, report })
     }
+}
 
+impl OpenedManifest {
     /// Files of the manifest, and segments that it does not name, of another version of the
     /// program.
     pub(crate) fn unknown_versions(&self) -> Vec<UnknownVersion> {
@@ -161,12 +234,6 @@ impl OpenedManifest {
     /// Whether nothing was ever stored in the folder.
     pub(crate) fn is_new(&self) -> bool {
         self.is_new
-    }
-
-    /// The largest epoch that any name or file tells of.
-    pub(crate) fn max_epoch(&self) -> Option<u32> {
-        let of_live = self.state.live.keys().map(|name| name.epoch).max();
-        self.survey.max_epoch().max(self.state.checkpoint_epoch).max(of_live)
     }
 
     /// The parts of the write-ahead log that need not be replayed. There are none if the manifest
@@ -237,16 +304,66 @@ impl OpenedManifest {
             self.quarantine_segments(runtime, epoch, clearing.quarantined).await;
             self.remove_left_overs(runtime, clearing.left_overs).await;
         }
+        self.remove_misfits(runtime).await;
         let (mut usable, unusable) = self.tell_apart();
         usable.sort_unstable_by_key(|segment| (segment.order, segment.name));
         self.report.live_segments = usable.len() as u64;
         let left = self.left_of_live();
+        let files = self.survey.segments.iter().chain(&self.survey.pending);
+        let files: BTreeSet<SegmentName> = files.map(|found| found.name).collect();
+        let without_files = usable.iter().map(|live| live.name);
+        let without_files: BTreeSet<SegmentName> =
+            without_files.filter(|name| !files.contains(name)).collect();
+        let tails = std::mem::take(&mut self.survey.tails).into_iter();
+        let (tails, others): (Vec<_>, Vec<_>) =
+            tails.partition(|tail| without_files.contains(&tail.name));
+        if preface.is_none() {
+            let path = |tail: &FoundSegment| tail.name.tail_path(&self.segments_dir, tail.day);
+            let others = others.iter().map(path).collect();
+            self.remove_left_overs(runtime, others).await;
+        }
+        let with_tails = tails.iter().map(|tail| tail.name).collect();
         let known = |live: &LiveSegment| {
             let record = self.state.footers.get(&live.name)?;
             Some((live.name, record.read(live).ok()?))
         };
         let footers = usable.iter().filter_map(known).collect();
-        Ok(StartedManifest { usable, unusable, footers, left, preface, report: self.report })
+        let report = self.report;
+        Ok(StartedManifest {
+            usable,
+            unusable,
+            footers,
+            left,
+            without_files,
+            with_tails,
+            preface,
+            report,
+        })
+    }
+
+    /// Removes files of another length whose segments a bucket has.
+    async fn remove_misfits<R: Runtime>(&mut self, runtime: &R) {
+        let state = &self.state;
+        let is_misfit = |found: &FoundSegment| {
+            let live = state.live.get(&found.name).filter(|live| live.day == found.day);
+            live.is_some_and(|live| live.file_len != found.len_bytes)
+                && state.stored.contains(&found.name)
+        };
+        let misfits: Vec<FoundSegment> =
+            self.survey.segments.extract_if(.., |found| is_misfit(found)).collect();
+        for found in misfits {
+            let path = found.name.path(&self.segments_dir, found.day);
+            match runtime.remove_file(&path).await {
+                Ok(()) => tracing::error!(
+                    file = %path.display(), len_bytes = found.len_bytes,
+                    "a segment has another length; it is read from the bucket"
+                ),
+                Err(error) => {
+                    tracing::error!(%error, file = %path.display(), "cannot remove a file");
+                    self.survey.segments.push(found);
+                }
+            }
+        }
     }
 
     /// Live segments whose files are there as they ought to be, and the others.

@@ -16,6 +16,8 @@ pub struct SegmentsSurvey {
     pub segments: Vec<FoundSegment>,
     /// Complete files of segments whose edits were not known to be in force.
     pub pending: Vec<FoundSegment>,
+    /// Ends of segments whose own files need not be there.
+    pub tails: Vec<FoundSegment>,
     /// Logs of the manifest.
     pub logs: Vec<ManifestLogName>,
     /// Left-overs of writes that did not end.
@@ -24,7 +26,7 @@ pub struct SegmentsSurvey {
     pub strangers: Vec<PathBuf>,
 }
 
-/// A segment file.
+/// A segment file, or the end of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundSegment {
     /// The day of its folder.
@@ -38,8 +40,8 @@ pub struct FoundSegment {
 impl SegmentsSurvey {
     /// The largest epoch that occurs in a name.
     pub(crate) fn max_epoch(&self) -> Option<u32> {
-        let segments = self.segments.iter().chain(&self.pending).map(|found| found.name.epoch);
-        segments.chain(self.logs.iter().map(|name| name.epoch)).max()
+        let files = self.segments.iter().chain(&self.pending).chain(&self.tails);
+        files.map(|found| found.name.epoch).chain(self.logs.iter().map(|name| name.epoch)).max()
     }
 }
 
@@ -84,8 +86,12 @@ async fn survey_day<R: Runtime>(
         match (SegmentName::parse(&entry.name), SegmentName::parse_pending(&entry.name)) {
             (Some(name), _) if !entry.is_dir => survey.segments.push(found(name)),
             (_, Some(name)) if !entry.is_dir => survey.pending.push(found(name)),
-            _ if entry.name.ends_with(".tmp") && !entry.is_dir => survey.temporary.push(path),
-            _ => survey.strangers.push(path),
+            _ if entry.is_dir => survey.strangers.push(path),
+            _ if entry.name.ends_with(".tmp") => survey.temporary.push(path),
+            _ => match SegmentName::parse_tail(&entry.name) {
+                Some(name) => survey.tails.push(found(name)),
+                None => survey.strangers.push(path),
+            },
         }
     }
     Ok(())

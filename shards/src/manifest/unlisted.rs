@@ -63,9 +63,11 @@ impl<'a> LiveFiles<'a> {
         LiveFiles { state, lengths }
     }
 
-    /// Length of a live segment's file, whichever of its names it has.
+    /// Length of a live segment's file, whichever of its names it has, or of its object if there is
+    /// no file.
     pub(crate) fn len_bytes(&self, live: &LiveSegment) -> Option<u64> {
-        self.lengths.get(&(live.name, live.day)).copied()
+        let of_file = self.lengths.get(&(live.name, live.day)).copied();
+        of_file.or_else(|| self.state.stored.contains(&live.name).then_some(live.file_len))
     }
 
     /// Whether a live segment's file is there as it ought to be.
@@ -95,12 +97,11 @@ impl<'a> LiveFiles<'a> {
     /// Whether all live segments are there that may have streams in common with a segment, and
     /// there is one at least: it was merged of some of them.
     fn has_inputs(&self, merged: &LiveSegment) -> bool {
-        let file = |name: SegmentName| (name.shards, name.shard);
         let mut inputs = self
             .state
             .live
             .values()
-            .filter(|live| may_share_streams(file(live.name), file(merged.name)));
+            .filter(|live| may_share_streams(live.name.writer(), merged.name.writer()));
         let mut has_some = false;
         inputs.all(|live| {
             has_some = true;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU64, Ordering};
 
 use crate::manifest::{Day, LeftPart, LiveSegment, SegmentName};
-use crate::types::StreamPartitions;
+use crate::types::{Layout, StreamPartitions};
 
 /// A shard that has not published its segments yet.
 const UNKNOWN: u64 = u64::MAX;
@@ -19,7 +19,7 @@ const NO_DAY: i64 = i64::MAX;
 /// Shared by the shards of a start.
 #[derive(Debug, Default)]
 pub struct NodeSegments {
-    shards: u16,
+    layout: Layout,
     /// Streams that had left segments before the start.
     left: BTreeMap<SegmentName, StreamPartitions>,
     /// Segments that were made with another number of shards, so that several of this node's use
@@ -43,29 +43,34 @@ struct ShardUse {
 }
 
 impl NodeSegments {
-    /// The state of a start with this many shards, live segments, and streams that have
-    /// left some of them.
-    pub(crate) fn new(live: &[LiveSegment], left: &[LeftPart], shards: u16) -> NodeSegments {
+    /// The state of a start with this layout, live segments, and streams that have left some of
+    /// them.
+    pub(crate) fn new(live: &[LiveSegment], left: &[LeftPart], layout: Layout) -> NodeSegments {
         let left = left.chunk_by(|a, b| a.segment == b.segment).map(|of_segment| {
-            let parts = of_segment.iter().map(|part| (part.by_shards, part.by_shard));
+            let parts = of_segment.iter().map(|part| part.part);
             (of_segment[0].segment, parts.collect())
         });
         let unknown = |_| ShardUse {
             file_bytes: AtomicU64::new(UNKNOWN),
             oldest_day: AtomicI64::new(NO_DAY),
         };
-        let use_of_shards = (0..shards).map(unknown).collect();
+        let use_of_shards = (0..layout.cores()).map(unknown).collect();
         let shared = BTreeMap::new();
-        let mut node = NodeSegments { shards, left: left.collect(), shared, use_of_shards };
+        let mut node = NodeSegments { layout, left: left.collect(), shared, use_of_shards };
         for live in live {
             let uses = |shard: &u16| node.concerns(live.name, *shard);
-            let users = (0..shards).filter(uses).count() as u16;
+            let users = (0..layout.cores()).filter(uses).count() as u16;
             if users > 1 {
                 let remaining = AtomicU16::new(users);
                 node.shared.insert(live.name, SharedSegment { users, remaining });
             }
         }
         node
+    }
+
+    /// Which core owns which streams.
+    pub fn layout(&self) -> Layout {
+        self.layout
     }
 
     /// The streams that had left a segment before the start.
@@ -75,15 +80,19 @@ impl NodeSegments {
 
     /// Whether a live segment of the start may hold streams of a shard.
     pub(crate) fn concerns(&self, name: SegmentName, shard: u16) -> bool {
-        let file = (name.shards, name.shard);
         let none = StreamPartitions::default();
         let left = self.left.get(&name).unwrap_or(&none);
-        !left.contains_part_of_file(file, self.shards, shard)
+        !left.contains_part_of_file(name.writer(), self.layout.part_of(shard))
     }
 
     /// Whether several shards use a segment, so that none of them may remove it alone.
     pub(crate) fn is_shared(&self, name: SegmentName) -> bool {
         self.shared.contains_key(&name)
+    }
+
+    /// How many shards used a segment at the start; 1 for one that was made since.
+    pub(crate) fn users(&self, name: SegmentName) -> u16 {
+        self.shared.get(&name).map_or(1, |shared| shared.users)
     }
 
     /// The bytes of a segment's file that count as a shard's: all of them, or an equal part if
@@ -130,6 +139,7 @@ impl NodeSegments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::Part;
 
     fn live(shards: u32, seq: u32, file_len: u64) -> LiveSegment {
         let name = SegmentName { epoch: 1, shards, shard: 0, seq };
@@ -149,7 +159,7 @@ mod tests {
     #[test]
     fn a_segment_of_all_is_released_by_the_last() {
         let (own, shared) = (live(2, 0, 100), live(1, 1, 101));
-        let node = NodeSegments::new(&[own, shared], &[], 2);
+        let node = NodeSegments::new(&[own, shared], &[], Layout::of_cores(2));
         assert!(!node.release(own.name), "nobody shares it");
         assert!(!node.release(shared.name));
         assert!(node.release(shared.name));
@@ -163,11 +173,10 @@ mod tests {
         let segments = [live(1, 0, 100), live(2, 1, 100), live(3, 2, 100), live(4, 3, 100)];
         let left = |seq: usize, by_shards, by_shard| LeftPart {
             segment: segments[seq].name,
-            by_shards,
-            by_shard,
+            part: Part::one(by_shards, by_shard),
         };
         let users = |left: &[LeftPart], shards| {
-            let node = NodeSegments::new(&segments, left, shards);
+            let node = NodeSegments::new(&segments, left, Layout::of_cores(shards));
             let users = |live: &LiveSegment| -> Vec<u16> {
                 let users = (0..shards).filter(|shard| node.concerns(live.name, *shard));
                 let users: Vec<u16> = users.collect();
@@ -184,14 +193,14 @@ mod tests {
         assert_eq!(users(&some, 2), [[1], [0], [0], [0]]);
         assert_eq!(users(&some, 4), [vec![2, 3], vec![0], vec![1], vec![0]]);
         assert_eq!(users(&some, 3), [vec![1, 2], vec![0], vec![0], vec![0]]);
-        let node = NodeSegments::new(&segments, &some, 4);
+        let node = NodeSegments::new(&segments, &some, Layout::of_cores(4));
         assert!(node.left(segments[3].name).is_empty());
-        assert!(node.left(segments[1].name).contains_shard(4, 1));
+        assert!(node.left(segments[1].name).contains_part(Part::one(4, 1)));
     }
 
     #[test]
     fn totals_are_known_when_all_shards_have_told() {
-        let node = NodeSegments::new(&[], &[], 2);
+        let node = NodeSegments::new(&[], &[], Layout::of_cores(2));
         node.publish(0, 5, Some(Day(3)));
         assert_eq!(node.total(), None);
         node.publish(1, 6, None);

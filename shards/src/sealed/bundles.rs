@@ -18,6 +18,7 @@ use logsvc_runtime::{Reservation, Runtime};
 
 use super::{SealedSegment, hasher};
 use crate::manifest::{SegmentName, bundles_dir, read_bundle_head};
+use crate::types::Layout;
 use logsvc_segment::filter::{BundleHead, BundledSegment};
 
 /// A bundle of a shard.
@@ -141,7 +142,11 @@ impl Bundle {
 
 /// The bundles of a shard that are in the folder. Removes what earlier starts with another number of
 /// shards have left, and files that are damaged: they are made anew.
-pub(crate) async fn open_bundles<R: Runtime>(runtime: &R, segments_dir: &Path) -> Vec<Bundle> {
+pub(crate) async fn open_bundles<R: Runtime>(
+    runtime: &R,
+    segments_dir: &Path,
+    layout: Layout,
+) -> Vec<Bundle> {
     let folder = bundles_dir(segments_dir);
     let entries = match runtime.read_dir(&folder).await {
         Ok(entries) => entries,
@@ -151,16 +156,17 @@ pub(crate) async fn open_bundles<R: Runtime>(runtime: &R, segments_dir: &Path) -
             return Vec::new();
         }
     };
-    let (shard, shards) = (u32::from(runtime.core().0), u32::from(runtime.core_count()));
+    let core = runtime.core().0;
+    let own = layout.part_of(core).numbers();
     let mut bundles = Vec::new();
     for entry in entries {
         let path = folder.join(&entry.name);
         let whole_name = entry.name.strip_suffix(".tmp").unwrap_or(&entry.name);
         let Some(name) = SegmentName::parse_bundle(whole_name) else { continue };
-        if name.shard % shards != shard {
+        if layout.core_of_file(name.writer()) != core {
             continue;
         }
-        let is_own = name.shards == shards && whole_name == entry.name;
+        let is_own = name.writer() == own && whole_name == entry.name;
         let head = if is_own { read_bundle_head(runtime, &path).await.map(Some) } else { Ok(None) };
         match head {
             Ok(Some(head)) => bundles.push(Bundle::new(path, &head)),

@@ -26,7 +26,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use ahash::HashMap;
-use logsvc_runtime::{Budget, File, Latch, Reservation, Runtime};
+use logsvc_runtime::{Budget, Latch, Reservation, Runtime};
+use logsvc_store::Store;
 
 use super::{Bundle, SealedSegment, SegmentFiles, hasher};
 use crate::manifest::SegmentName;
@@ -185,7 +186,7 @@ impl<R: Runtime> Directories<R> {
         let share_bytes = budget.max_bytes() / u64::from(runtime.core_count().max(1));
         Directories {
             runtime,
-            files: SegmentFiles::default(),
+            files: SegmentFiles::new(None),
             budget: budget.clone(),
             share_bytes,
             unasked_max_bytes: (share_bytes / 8).max(UNASKED_MIN_BYTES),
@@ -200,6 +201,12 @@ impl<R: Runtime> Directories<R> {
                 counters: DirectoryCounters::default(),
             }),
         }
+    }
+
+    /// Reads segments whose files are not there from a bucket, if one is given.
+    #[must_use]
+    pub fn with_store(self, store: Option<Store<R>>) -> Directories<R> {
+        Directories { files: SegmentFiles::new(store), ..self }
     }
 
     /// The most bytes that this core keeps.
@@ -233,12 +240,9 @@ impl<R: Runtime> Directories<R> {
         let name = segment.live.name;
         self.state.borrow_mut().loading.insert(name, Latch::new());
         let _loading = Loading { state: &self.state, name };
-        let file = self.files.get(&self.runtime, segment).await?;
         let range = segment.footer.directory_range();
-        let len = (range.end - range.start) as usize;
-        let (result, bytes) = file.read_exact_at(Vec::new(), range.start, len).await;
-        result?;
-        let directory = Directory::open(segment.footer, bytes)?;
+        let open = |bytes| Directory::open(segment.footer, bytes);
+        let directory = self.files.read_part(&self.runtime, segment, range, open).await?;
         self.state.borrow_mut().counters.loads += 1;
         Ok(self.keep(segment, directory, true))
     }
@@ -404,4 +408,4 @@ impl HeldDirectory {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -16,6 +16,7 @@ use super::output::Output;
 use super::{Directories, OpenedSegment, Removals, SealedSegment};
 use crate::manifest::{Day, LiveSegment, ManifestLog, SegmentName, make_day_folder};
 use crate::node::NodePlan;
+use crate::types::Part;
 use crate::wal::format::WalName;
 use logsvc_segment::{Directory, Finished, SegmentIdentity, SegmentWriter};
 
@@ -37,9 +38,13 @@ pub(crate) struct SegmentFolder<R: Runtime> {
     first: SegmentName,
     next_seq: Cell<u32>,
     next_bundle: Cell<u32>,
+    /// Whose streams the shard owns.
+    pub(crate) part: Part,
     /// Segments that may have their pending names and that will never be live. Until an edit
     /// removes them, a start could take them for the entries of the log.
     orphans: RefCell<Vec<(SegmentName, Day)>>,
+    /// Segments that nothing reads any more, for whoever follows the shard; `None` if nobody does.
+    retired: Option<RefCell<Vec<SegmentName>>>,
 }
 
 /// A segment that is being written under a temporary name.
@@ -66,14 +71,16 @@ impl<R: Runtime> SegmentFolder<R> {
         first_wal: WalName,
         directories: Rc<Directories<R>>,
     ) -> SegmentFolder<R> {
-        let shard = runtime.core().0;
         let segments_dir = plan.segments_dir.clone();
-        let manifest = ManifestLog::new(runtime.clone(), &segments_dir, first_wal.epoch, shard)
-            .with_preface(plan.preface.clone());
         let WalName { epoch, shards, shard, .. } = first_wal;
+        let manifest = ManifestLog::new(runtime.clone(), &segments_dir, epoch, shard)
+            .with_preface(plan.preface.clone());
+        let manifest = if plan.bucket.is_some() { manifest.that_tells() } else { manifest };
+        let retired = plan.bucket.is_some().then(RefCell::default);
         let first = SegmentName { epoch, shards, shard, seq: 0 };
         let (next_seq, next_bundle, orphans) = (Cell::new(0), Cell::new(0), RefCell::default());
         let removals = Rc::new(Removals::new(runtime.clone()));
+        let part = plan.layout().part_of(runtime.core().0);
         SegmentFolder {
             runtime,
             segments_dir,
@@ -83,7 +90,9 @@ impl<R: Runtime> SegmentFolder<R> {
             first,
             next_seq,
             next_bundle,
+            part,
             orphans,
+            retired,
         }
     }
 
@@ -242,6 +251,18 @@ impl<R: Runtime> SegmentFolder<R> {
         for (name, day) in gone {
             self.removals.remove(name.pending_path(&self.segments_dir, day)).await;
         }
+    }
+
+    /// Notes a segment that has left the live set and that nothing reads any more.
+    pub(crate) fn note_retired(&self, name: SegmentName) {
+        if let Some(retired) = &self.retired {
+            retired.borrow_mut().push(name);
+        }
+    }
+
+    /// The segments that were noted since the last call.
+    pub(crate) fn take_retired(&self) -> Vec<SegmentName> {
+        self.retired.as_ref().map_or_else(Vec::new, RefCell::take)
     }
 
     /// Gives a segment up that was not published.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ahash::HashMap;
-use logsvc_runtime::{Budget, File, Reservation, Runtime};
+use logsvc_runtime::{Budget, Reservation, Runtime};
 
 use super::{DirectoryError, SealedSegment, SegmentFiles, hasher};
 use crate::manifest::SegmentName;
@@ -77,11 +77,8 @@ impl LabelRoots {
         if let Some(root) = self.state.borrow_mut().find(name) {
             return Ok(Some(root));
         }
-        let file = files.get(runtime, segment).await?;
-        let len = (range.end - range.start) as usize;
-        let (result, bytes) = file.read_exact_at(Vec::new(), range.start, len).await;
-        result?;
-        let root = Arc::new(LabelIndex::open(&segment.footer, bytes)?);
+        let open = |bytes| LabelIndex::open(&segment.footer, bytes);
+        let root = Arc::new(files.read_part(runtime, segment, range, open).await?);
         segment.note_late_rows(root.late_rows());
         self.keep(name, &root);
         Ok(Some(root))

@@ -19,7 +19,9 @@ mod late_rows;
 mod open;
 mod output;
 mod removals;
+mod source;
 mod spare;
+mod tail;
 mod write;
 
 use std::path::PathBuf;
@@ -38,6 +40,7 @@ pub(crate) use cache::{Cached, ColumnForm, ColumnKey};
 pub(crate) use conditions::{Condition, Conditions, all_conditions_of, conditions_of};
 use directories::SharedDirectory;
 pub(crate) use directories::{Directories, DirectoryCounters, DirectoryError, HeldDirectory};
+use files::LocalFiles;
 pub(crate) use files::SegmentFiles;
 pub(crate) use folder::SegmentFolder;
 pub(crate) use folder::{NewSegment, WRITE_BYTES};
@@ -48,7 +51,10 @@ pub(crate) use late_rows::LateRows;
 pub(crate) use open::open_segment;
 pub(crate) use open::{RestoredSegments, open_all};
 pub(crate) use removals::Removals;
+pub(crate) use source::{REQUEST_MAX_BYTES, SegmentSource, StoredSegment};
 pub(crate) use spare::Spare;
+#[cfg(test)]
+pub(crate) use tail::write_tail;
 pub(crate) use write::Sealer;
 
 /// A segment as it stays in memory as long as it is live: a record of fixed size. Its
@@ -73,8 +79,9 @@ pub struct SealedSegment {
     /// See [`Finished`](logsvc_segment::Finished); 0 if it was not written since the start.
     pub(crate) refused_blocks: u32,
     shared_directory: SharedDirectory,
-    /// Tells every core that has the file open when the last holder has dropped the segment.
-    alive: Arc<()>,
+    /// Tells every core that has the file open when it has gone, and when the last holder has dropped
+    /// the segment.
+    local: Arc<LocalFiles>,
 }
 
 impl SealedSegment {
@@ -90,8 +97,13 @@ impl SealedSegment {
             late: OnceLock::new(),
             refused_blocks: 0,
             shared_directory,
-            alive: Arc::new(()),
+            local: Arc::default(),
         }
+    }
+
+    /// The path of its tail, see [`write_tail`].
+    pub(crate) fn tail_path(&self) -> PathBuf {
+        self.path.with_file_name(self.live.name.tail_file_name())
     }
 
     /// Its footer as the edit repeats it that makes the segment live.

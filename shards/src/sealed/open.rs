@@ -116,6 +116,6 @@ pub(crate) async fn open_all<R: Runtime>(
         }
         runtime.yield_now().await;
     }
-    state.add_bundles(open_bundles(runtime, &plan.segments_dir).await);
+    state.add_bundles(open_bundles(runtime, &plan.segments_dir, plan.layout()).await);
     unknown
 }

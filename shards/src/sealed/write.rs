@@ -130,19 +130,16 @@ impl<R: Runtime> Sealer<R> {
 
     /// The parts of the log that are in segments once the segments of this generation are live.
     fn covers(&self, closed_wal_index: Option<u32>) -> Vec<Cover> {
-        let (by_shards, by_shard) =
-            (self.folder.runtime.core_count(), self.folder.runtime.core().0);
         let mut covers = Vec::new();
         if !self.replayed_is_covered {
-            covers = self.replayed.covers_of(by_shard);
+            covers = self.replayed.covers_of(self.folder.runtime.core().0);
         }
         covers.extend(closed_wal_index.map(|up_to_index| Cover {
             wal_epoch: self.wal.epoch,
             wal_shards: self.wal.shards,
             wal_shard: self.wal.shard,
             up_to_index,
-            by_shards,
-            by_shard,
+            part: self.folder.part,
         }));
         covers
     }

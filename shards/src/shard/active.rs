@@ -17,7 +17,7 @@ use super::Shard;
 use super::stream::StreamState;
 use crate::index::Slot;
 use crate::sealed::SealedSegment;
-use crate::types::{ShardPart, StreamDefinition};
+use crate::types::{Part, StreamDefinition};
 
 /// The queue of idle streams is cleared of outdated places when it has so many times as many places
 /// as there are streams.
@@ -27,7 +27,7 @@ const PLACES_PER_STREAM: usize = 2;
 #[derive(Debug)]
 pub(super) struct ActiveStreams {
     /// The streams that are the shard's.
-    pub(super) owner: ShardPart,
+    pub(super) owner: Part,
     /// Slots of streams that were forgotten.
     pub(super) free: Vec<Slot>,
     /// Streams that may be idle, with the number of their place; the oldest place first. A stream
@@ -42,7 +42,7 @@ pub(super) struct ActiveStreams {
 
 impl ActiveStreams {
     /// No streams. Segments of an order below `known_from_order` are not known.
-    pub(super) fn new(owner: ShardPart, known_from_order: u64) -> ActiveStreams {
+    pub(super) fn new(owner: Part, known_from_order: u64) -> ActiveStreams {
         ActiveStreams {
             owner,
             free: Vec::new(),

@@ -11,7 +11,7 @@ use crate::compact::{CompactError, MaintenanceJob, MaintenanceOutcome};
 use crate::manifest::SegmentName;
 use crate::messages::{ShardReply, ShardRequest};
 use crate::scan::{ListJob, ScanJob};
-use crate::sealed::{OpenedSegment, SealJob};
+use crate::sealed::{OpenedSegment, SealJob, SealedSegment};
 use crate::wal::writer::WalOp;
 
 /// The time and the random number that a step may use besides the state.
@@ -75,6 +75,8 @@ pub enum Effect {
         /// Where it is; `None`: it is not to be removed.
         path: Option<PathBuf>,
     },
+    /// Keep only the ends of segments on the local disk, and send the reply.
+    Evict(Vec<Arc<SealedSegment>>, ReplyTo<ShardReply>),
     /// Use no log file again from this moment on, and remove the file that waits for its use.
     /// Report when it is gone.
     StopLogReuse,

@@ -25,7 +25,6 @@ use crate::manifest::{LiveSegment, SegmentName};
 use crate::messages::MaintenanceStatus;
 use crate::retention::{ExpiryFilter, NodeSegments, RetentionClock, RetentionPolicy, StartClock};
 use crate::sealed::{SealedSegment, hasher};
-use crate::wal::format::WalName;
 use bundles::Bundles;
 use expiry::Expiry;
 use purge::Purge;
@@ -133,13 +132,13 @@ struct RetentionTime {
 }
 
 impl Maintenance {
-    pub(super) fn new(config: MaintenanceConfig, writer: WalName) -> Maintenance {
+    pub(super) fn new(config: MaintenanceConfig, shard: u16) -> Maintenance {
         let clock = config.clock.as_ref().map(RetentionClock::new).unwrap_or_default();
         let is_active = config.retention.periods.is_some() || config.disk_max_bytes.is_some();
         Maintenance {
             config,
             policy: 1,
-            shard: writer.shard as u16,
+            shard,
             phase: Phase::Idle,
             planning: Planning {
                 wanted: true,

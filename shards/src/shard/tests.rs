@@ -136,6 +136,7 @@ impl Bench {
                 },
                 Effect::StopLogReuse => self.reuses_logs = Some(false),
                 Effect::AllowLogReuse => self.reuses_logs = Some(true),
+                Effect::Evict(segments, _) => panic!("{segments:?} are evicted"),
                 Effect::Retire { path, .. } => panic!("{path:?} is live"),
                 Effect::KeepClock { unix_ns } => panic!("nothing expires, at {unix_ns} or ever"),
             }

@@ -3,25 +3,22 @@
 use logsvc_proto::StreamId;
 
 use super::format::WalName;
-use crate::types::StreamPartitions;
+use crate::types::{Part, StreamPartitions};
 
-/// A part of the write-ahead log whose entries are in live segments: of the streams
-/// with `stream.shard(by_shards) == by_shard`, everything in files of one writer up to
-/// an index.
+/// A part of the write-ahead log whose entries are in live segments: of the streams of some
+/// partitions, everything in files of one writer up to an index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Cover {
     /// Epoch of the files.
     pub wal_epoch: u32,
-    /// Number of shards in their names.
+    /// The first number of their writer.
     pub wal_shards: u32,
-    /// The shard that wrote them.
+    /// The second one.
     pub wal_shard: u32,
     /// Last file that is covered.
     pub up_to_index: u32,
-    /// How streams are partitioned for this cover; at least 1.
-    pub by_shards: u16,
-    /// The part; below `by_shards`.
-    pub by_shard: u16,
+    /// Whose streams are covered.
+    pub part: Part,
 }
 
 /// The covers of one log file.
@@ -40,7 +37,7 @@ impl FileCovers {
                 && file.index <= cover.up_to_index
         };
         let covers = covers.iter().filter(applies);
-        FileCovers { parts: covers.map(|cover| (cover.by_shards, cover.by_shard)).collect() }
+        FileCovers { parts: covers.map(|cover| cover.part).collect() }
     }
 
     /// Whether the entries of a stream are covered.
@@ -48,15 +45,14 @@ impl FileCovers {
         self.parts.contains(stream)
     }
 
-    /// Whether all streams are covered that a shard owns when there are `shards`, which
-    /// is not zero.
-    pub(crate) fn covers_shard(&self, shards: u16, shard: u16) -> bool {
-        self.parts.contains_shard(shards, shard)
+    /// Whether all streams of a part are covered.
+    pub(crate) fn covers_part(&self, part: Part) -> bool {
+        self.parts.contains_part(part)
     }
 
     /// Whether every stream is covered that can be in this file.
     pub(crate) fn covers_file(&self, file: WalName) -> bool {
-        self.parts.contains_file(file.shards, file.shard)
+        self.parts.contains_file(file.writer())
     }
 }
 
@@ -67,7 +63,8 @@ mod tests {
     const FILE: WalName = WalName { epoch: 3, shards: 2, shard: 1, index: 5 };
 
     fn cover(up_to_index: u32, by_shards: u16, by_shard: u16) -> Cover {
-        Cover { wal_epoch: 3, wal_shards: 2, wal_shard: 1, up_to_index, by_shards, by_shard }
+        let part = Part::one(by_shards, by_shard);
+        Cover { wal_epoch: 3, wal_shards: 2, wal_shard: 1, up_to_index, part }
     }
 
     #[test]
@@ -86,7 +83,7 @@ mod tests {
     #[test]
     fn covers_of_different_partitions_add_up() {
         let covers = FileCovers::of(&[cover(9, 4, 2), cover(5, 3, 2)], FILE);
-        assert!(covers.covers_file(FILE) && covers.covers_shard(2, 1));
+        assert!(covers.covers_file(FILE) && covers.covers_part(Part::one(2, 1)));
         assert!(covers.covers_stream(StreamId(u128::MAX)) && !covers.covers_stream(StreamId(0)));
     }
 }

@@ -23,7 +23,7 @@ use super::progress::ReplayProgress;
 use super::replayed::ReplayedFiles;
 use super::restored::{RecoverySummary, Restored};
 use super::salvage::{keep_copy, torn_frame, write_again};
-use crate::types::StreamDefinition;
+use crate::types::{Layout, StreamDefinition, may_share_streams};
 use logsvc_segment::batch::sections;
 
 /// The log files that a shard replays.
@@ -41,31 +41,33 @@ pub(crate) struct ReplayTask<'a> {
     pub progress: &'a ReplayProgress,
     /// The replaying shard.
     pub shard: u16,
-    /// Today's number of shards.
-    pub shards: u16,
+    /// Which shard owns which streams.
+    pub layout: Layout,
 }
 
 impl ReplayTask<'_> {
     /// Whether a shard reads the file at all: it may hold entries that the shard has to
     /// replay, or the shard mends it.
-    pub(super) fn reads(name: WalName, covers: &FileCovers, shard: u16, shards: u16) -> bool {
-        let concerns = name.shards != u32::from(shards) || name.shard == u32::from(shard);
-        let needs = concerns && !covers.covers_shard(shards, shard);
-        needs || ReplayTask::mends_as(name, shard, shards)
+    pub(super) fn reads(name: WalName, covers: &FileCovers, shard: u16, layout: Layout) -> bool {
+        let part = layout.part_of(shard);
+        let own = part.numbers();
+        let concerns = name.shards != own.0 || may_share_streams(name.writer(), own);
+        let needs = concerns && !covers.covers_part(part);
+        needs || ReplayTask::mends_as(name, shard, layout)
     }
 
     /// Whether a shard is the one to mend the file and to count its damage; one shard
     /// per file is.
-    fn mends_as(name: WalName, shard: u16, shards: u16) -> bool {
-        name.shard % u32::from(shards) == u32::from(shard)
+    fn mends_as(name: WalName, shard: u16, layout: Layout) -> bool {
+        layout.core_of_file(name.writer()) == shard
     }
 
     fn mends(&self, name: WalName) -> bool {
-        ReplayTask::mends_as(name, self.shard, self.shards)
+        ReplayTask::mends_as(name, self.shard, self.layout)
     }
 
     fn owns(&self, stream: StreamId) -> bool {
-        stream.shard(self.shards) == self.shard
+        self.layout.core_of(stream) == self.shard
     }
 }
 
@@ -82,7 +84,7 @@ pub(crate) async fn replay<R: Runtime>(
     expect_files(runtime, task).await;
     for planned in task.files {
         let covers = FileCovers::of(task.covers, planned.name);
-        if !ReplayTask::reads(planned.name, &covers, task.shard, task.shards) {
+        if !ReplayTask::reads(planned.name, &covers, task.shard, task.layout) {
             continue;
         }
         let mut replay = FileReplay {
@@ -108,7 +110,7 @@ pub(crate) async fn replay<R: Runtime>(
 async fn expect_files<R: Runtime>(runtime: &R, task: ReplayTask<'_>) {
     for planned in task.files {
         let covers = FileCovers::of(task.covers, planned.name);
-        if !ReplayTask::reads(planned.name, &covers, task.shard, task.shards) {
+        if !ReplayTask::reads(planned.name, &covers, task.shard, task.layout) {
             continue;
         }
         let path = task.wal_dir.join(planned.name.file_name());

@@ -14,11 +14,12 @@ use super::covers::{Cover, FileCovers};
 use super::format::WalName;
 use super::planned::PlannedFile;
 use super::recovery::ReplayTask;
+use crate::types::Layout;
 
 /// The files that a start replays. All shards share it.
 #[derive(Debug, Default)]
 pub struct ReplayedFiles {
-    shards: u16,
+    layout: Layout,
     files: Vec<ReplayedFile>,
     /// Which shards have released theirs.
     released: Vec<AtomicBool>,
@@ -44,27 +45,27 @@ impl ReplayedFile {
 }
 
 impl ReplayedFiles {
-    /// The files of a plan for a start with this many shards.
-    pub(crate) fn new(files: &[PlannedFile], covers: &[Cover], shards: u16) -> ReplayedFiles {
+    /// The files of a plan for a start with this layout.
+    pub(crate) fn new(files: &[PlannedFile], covers: &[Cover], layout: Layout) -> ReplayedFiles {
         let file = |planned: &PlannedFile| {
             let name = planned.name;
             let covers = FileCovers::of(covers, name);
-            let reads = |shard: &u16| ReplayTask::reads(name, &covers, *shard, shards);
-            let waits_for = AtomicU32::new((0..shards).filter(reads).count() as u32);
+            let reads = |shard: &u16| ReplayTask::reads(name, &covers, *shard, layout);
+            let waits_for = AtomicU32::new((0..layout.cores()).filter(reads).count() as u32);
             let [keeps_bytes, is_left] = [AtomicBool::new(false), AtomicBool::new(false)];
             ReplayedFile { name, covers, waits_for, keeps_bytes, is_left }
         };
         ReplayedFiles {
-            shards,
+            layout,
             files: files.iter().map(file).collect(),
-            released: (0..shards).map(|_| AtomicBool::new(false)).collect(),
+            released: (0..layout.cores()).map(|_| AtomicBool::new(false)).collect(),
         }
     }
 
     fn of_shard(&self, shard: u16) -> impl Iterator<Item = &ReplayedFile> {
         self.files
             .iter()
-            .filter(move |file| ReplayTask::reads(file.name, &file.covers, shard, self.shards))
+            .filter(move |file| ReplayTask::reads(file.name, &file.covers, shard, self.layout))
     }
 
     /// The covers of a shard when everything that it has replayed is in live segments; for the
@@ -79,8 +80,7 @@ impl ReplayedFiles {
                 wal_shards: name.shards,
                 wal_shard: name.shard,
                 up_to_index: name.index,
-                by_shards: self.shards,
-                by_shard: shard,
+                part: self.layout.part_of(shard),
             };
             let same = |c: &&mut Cover| Cover { up_to_index: name.index, ..**c } == cover;
             match covers.iter_mut().find(same) {
@@ -165,6 +165,7 @@ mod tests {
     use logsvc_runtime::sim::{DiskOperation, Simulation};
 
     use super::*;
+    use crate::types::Part;
     use crate::wal::SyncPolicy;
     use crate::wal::files::LogFiles;
 
@@ -174,7 +175,7 @@ mod tests {
         WalName { epoch: 4, shards, shard, index }
     }
 
-    /// A disk with these files, and the plan of a start with this many shards.
+    /// A disk with these files, and the plan of a start with this layout.
     fn plan(names: &[WalName], covers: &[Cover], shards: u16) -> (Simulation, Arc<ReplayedFiles>) {
         let simulation = Simulation::new(1);
         let files = names.iter().map(|name| PlannedFile::of_damaged(*name));
@@ -183,7 +184,7 @@ mod tests {
             simulation.disk().write(Path::new(WAL_DIR).join(name.file_name()), b"log");
         }
         simulation.disk().write("/wal/quarantine/other", b"");
-        (simulation, Arc::new(ReplayedFiles::new(&files, covers, shards)))
+        (simulation, Arc::new(ReplayedFiles::new(&files, covers, Layout::of_cores(shards))))
     }
 
     fn release(simulation: &Simulation, files: &Arc<ReplayedFiles>, shard: u16) -> Vec<String> {
@@ -218,8 +219,7 @@ mod tests {
             wal_shards,
             wal_shard,
             up_to_index,
-            by_shards: 3,
-            by_shard,
+            part: Part::one(3, by_shard),
         };
         assert_eq!(files.covers_of(0), [cover(2, 0, 3, 0), cover(2, 1, 1, 0)]);
         assert_eq!(files.covers_of(1), [cover(2, 0, 3, 1), cover(2, 1, 1, 1), cover(3, 1, 5, 1)]);
@@ -238,8 +238,7 @@ mod tests {
             wal_shards: 2,
             wal_shard: 0,
             up_to_index: 0,
-            by_shards: 3,
-            by_shard,
+            part: Part::one(3, by_shard),
         };
         // Shard 1 has sealed its part in an earlier start; shard 0 has, too, but mends.
         let (simulation, files) = plan(&[old], &[covered(0), covered(1)], 3);

@@ -13,22 +13,27 @@ use logsvc_logql::engine::{
 use logsvc_logql::syntax;
 use logsvc_proto::TenantId;
 use logsvc_runtime::mesh::{Caller, Mesh, MeshOptions, PendingReply};
-use logsvc_runtime::sim::{Node, SimRuntime, Simulation};
+use logsvc_runtime::sim::{Node, SimRuntime, SimTask, Simulation};
 use logsvc_runtime::{Account, Budget, CoreId, Latch, Runtime};
 use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::deletion::{DeleteFilters, DeletionVersion};
+use logsvc_shards::follower::{BucketStatus, Follower, FollowerConfig};
 use logsvc_shards::host::{self, HostConfig};
+use logsvc_shards::ledger::LedgerOptions;
 use logsvc_shards::messages::{
     AppendError, AppendOutcome, AppendRequest, ShardReply, ShardRequest, ShardStatus,
 };
-use logsvc_shards::node::{NodePlan, open_node};
+use logsvc_shards::node::{NodeBucket, NodePlan, OpenOptions, open_node_in};
 use logsvc_shards::retention::RetentionPolicy;
 use logsvc_shards::scan::{LeafRequest, ScanConfig};
 use logsvc_shards::shard::SealPolicy;
-use logsvc_shards::types::Cancellation;
+use logsvc_shards::sink::{SinkConfig, SinkMesh};
+use logsvc_shards::types::{Cancellation, Layout};
 use logsvc_shards::wal::restored::RecoverySummary;
 use logsvc_shards::wal::writer::WalConfig;
+use logsvc_store::double::World;
+use logsvc_store::{Request, Store};
 
 pub(crate) type ShardCaller = Caller<ShardRequest, ShardReply>;
 
@@ -71,10 +76,58 @@ pub(crate) struct Upkeep {
     pub(crate) retention: Arc<RetentionPolicy>,
     /// Memory for decoded blocks.
     pub(crate) cache_max_bytes: u64,
+    /// Memory for queries.
+    pub(crate) queries_max_bytes: u64,
     /// Memory for the streams of a shard.
     pub(crate) streams_max_bytes: u64,
     /// The requests for deletion that the start knows.
     pub(crate) deletions: DeleteFilters,
+    /// The number of partitions; `None`: one for each shard.
+    pub(crate) partitions: Option<u16>,
+    /// The bucket that follows the node.
+    pub(crate) followed: Option<InBucket>,
+    /// The bucket that has segments whose files are not there.
+    pub(crate) bucket: Option<TestBucket>,
+}
+
+/// The bucket of a node.
+#[derive(Clone, Debug)]
+pub(crate) struct InBucket {
+    pub(crate) world: World,
+    /// How it gets the log, too.
+    pub(crate) sink: Option<SinkConfig>,
+    /// How old segments get before they are sent.
+    pub(crate) max_age: Duration,
+    /// See [`FollowerConfig::cache_max_bytes`].
+    pub(crate) cache_max_bytes: Option<u64>,
+}
+
+/// A bucket in memory.
+#[derive(Clone)]
+pub(crate) struct TestBucket(pub(crate) World);
+
+impl std::fmt::Debug for TestBucket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TestBucket")
+    }
+}
+
+/// What the cores of a start have asked of the bucket.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(dead_code, reason = "not all tests that use a cluster ask")]
+pub(crate) struct StoreReads {
+    /// Requests to read.
+    pub(crate) requests: u64,
+    /// Those that were made for the second time, since the first was slow.
+    pub(crate) seconds: u64,
+}
+
+impl Upkeep {
+    /// The same with some number of partitions, which starts at different times do not share.
+    pub(crate) fn with_some_partitions(self, simulation: &Simulation) -> Upkeep {
+        let numbers = [None, Some(64), Some(7), Some(1000)];
+        Upkeep { partitions: numbers[(simulation.now().0 % 4) as usize], ..self }
+    }
 }
 
 /// Room for all that most tests store.
@@ -88,8 +141,12 @@ impl From<SealPolicy> for Upkeep {
             compaction: CompactionPolicy::OFF,
             retention: Arc::default(),
             cache_max_bytes: CACHE_MAX_BYTES,
+            queries_max_bytes: 1 << 20,
             streams_max_bytes: 1 << 30,
             deletions: Arc::from([]),
+            partitions: None,
+            bucket: None,
+            followed: None,
         }
     }
 }
@@ -97,6 +154,7 @@ impl From<SealPolicy> for Upkeep {
 /// The state that the cores of one start share.
 struct Boot {
     data_dir: &'static str,
+    options: OpenOptions,
     wal: WalConfig,
     upkeep: Upkeep,
     mesh: Mesh<ShardRequest, ShardReply>,
@@ -104,6 +162,7 @@ struct Boot {
     queries: Budget,
     changes: NodeChanges,
     callers: RefCell<Vec<(u16, ShardCaller)>>,
+    stores: RefCell<Vec<Store<SimRuntime>>>,
     plan: RefCell<Option<NodePlan>>,
     plan_known: Latch,
     recovered: Barrier,
@@ -111,6 +170,10 @@ struct Boot {
     failure: RefCell<Option<String>>,
     /// Ends the node in order.
     stop: Latch,
+    /// How the node and its bucket stand.
+    bucket_status: Arc<BucketStatus>,
+    sinks: Option<SinkMesh>,
+    followed: Latch,
 }
 
 impl Boot {
@@ -126,7 +189,9 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
     boot.callers.borrow_mut().push((core.0, caller.clone()));
     let mut claim = None;
     if core.0 == 0 {
-        match open_node(&runtime, Path::new(boot.data_dir)).await {
+        let bucket = bucket_of(&runtime, &boot);
+        let data_dir = Path::new(boot.data_dir);
+        match open_node_in(&runtime, data_dir, boot.options, bucket).await {
             Ok(node) => {
                 *boot.plan.borrow_mut() = Some(node.plan.clone());
                 claim = Some(node);
@@ -161,13 +226,23 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
             tails: Budget::new("tails", 1 << 20),
             changes: boot.changes.clone(),
             deletions: [&*boot.upkeep.deletions, &*plan.deletions.filters].concat().into(),
+            sink: boot.sinks.clone(),
         };
-        match host::start(&runtime, &plan, config, inbox).await {
+        let store = store_of(&runtime, &boot);
+        boot.stores.borrow_mut().extend(store.clone());
+        match host::start(&runtime, &plan, config, inbox, store).await {
             Ok(_) => runs = true,
             Err(error) => boot.fail(format!("shard {core}: {error}")),
         }
     }
     boot.recovered.arrive_and_wait().await;
+    let stop_following = Latch::new();
+    let mut following = Vec::new();
+    if boot.failure.borrow().is_none()
+        && let Some(node) = &mut claim
+    {
+        following = follow(&runtime, &boot, node, &caller, &stop_following);
+    }
     boot.stop.wait().await;
     if runs {
         match call(&caller, core, ShardRequest::Stop).await {
@@ -176,7 +251,64 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
         }
     }
     boot.stopped.arrive_and_wait().await;
+    if core.0 == 0 {
+        stop_following.trigger();
+        for task in following {
+            task.await;
+        }
+        boot.followed.trigger();
+    }
+    boot.followed.wait().await;
     drop(claim);
+}
+
+/// The bucket of a core.
+fn store_of(runtime: &SimRuntime, boot: &Boot) -> Option<Store<SimRuntime>> {
+    let bucket = boot.upkeep.bucket.as_ref().map(|TestBucket(world)| world);
+    let world = boot.upkeep.followed.as_ref().map(|bucket| &bucket.world).or(bucket)?;
+    Some(Store::new(runtime.clone(), Box::new(world.bucket(runtime.clone()))))
+}
+
+fn bucket_of(runtime: &SimRuntime, boot: &Boot) -> Option<NodeBucket<SimRuntime>> {
+    let partitions = boot.upkeep.partitions.unwrap_or(64);
+    let is_log_stored = boot.upkeep.followed.as_ref()?.sink.is_some();
+    let options = LedgerOptions { who: "a test".to_owned(), partitions, is_log_stored };
+    store_of(runtime, boot).map(|store| (store, options))
+}
+
+/// Brings what the shards make into the bucket. That another node takes over is no failure.
+fn follow(
+    runtime: &SimRuntime,
+    boot: &Boot,
+    node: &mut logsvc_shards::node::Node<SimRuntime>,
+    caller: &ShardCaller,
+    stop: &Latch,
+) -> Vec<SimTask<()>> {
+    let (Some(bucket), Some(store)) = (&boot.upkeep.followed, store_of(runtime, boot)) else {
+        return Vec::new();
+    };
+    let config = FollowerConfig {
+        max_age: bucket.max_age,
+        // Little, so that most segments come in parts.
+        memory: Budget::new("uploads", 2_000),
+        cache_max_bytes: bucket.cache_max_bytes,
+        cache_max_percent: None,
+        part_bytes: 1_000,
+    };
+    let (status, epoch) = (Arc::clone(&boot.bucket_status), node.plan.epoch);
+    let follower =
+        Follower::new(runtime.clone(), node, store.clone(), caller.clone(), config, status);
+    let mut follower = follower.expect("it has a bucket");
+    let mut tasks = Vec::new();
+    if let Some(sinks) = &boot.sinks {
+        let sink = sinks.sink(runtime.clone(), store, epoch).expect("a name");
+        follower = follower.with_log(sink.index());
+        let stop = stop.clone();
+        tasks.push(runtime.spawn(async move { drop(sink.run(stop).await) }));
+    }
+    let stop = stop.clone();
+    tasks.push(runtime.spawn(async move { drop(follower.run(stop).await) }));
+    tasks
 }
 
 /// Calls a shard; `None` if it is gone.
@@ -193,6 +325,8 @@ pub(crate) struct Cluster<'s> {
     pub(crate) simulation: &'s Simulation,
     pub(crate) node: Node,
     pub(crate) shards: u16,
+    /// Which shard owns which streams.
+    pub(crate) layout: Layout,
     boot: Rc<Boot>,
 }
 
@@ -215,27 +349,37 @@ impl<'s> Cluster<'s> {
         wal: WalConfig,
         upkeep: impl Into<Upkeep>,
     ) -> Cluster<'s> {
-        let options = MeshOptions { request_lane_messages: 256, inflight_per_core: 256 };
+        let mesh_options = MeshOptions { request_lane_messages: 256, inflight_per_core: 256 };
+        let upkeep: Upkeep = upkeep.into();
+        let options = OpenOptions { partitions: upkeep.partitions, ..OpenOptions::default() };
+        let queries = Budget::new("queries", upkeep.queries_max_bytes);
+        let sink = upkeep.followed.as_ref().and_then(|bucket| bucket.sink);
+        let sinks = sink.map(|config| SinkMesh::new(shards, config));
         let boot = Rc::new(Boot {
             data_dir,
+            options,
             wal,
-            upkeep: upkeep.into(),
-            mesh: Mesh::new(shards, options),
+            upkeep,
+            mesh: Mesh::new(shards, mesh_options),
             heads: Budget::new("heads", 1 << 40),
-            queries: Budget::new("queries", 1 << 20),
+            queries,
             changes: NodeChanges::new(shards),
             callers: RefCell::default(),
+            stores: RefCell::default(),
             plan: RefCell::default(),
             plan_known: Latch::new(),
             recovered: Barrier::new(shards),
             stopped: Barrier::new(shards),
             failure: RefCell::default(),
             stop: Latch::new(),
+            bucket_status: Arc::default(),
+            sinks,
+            followed: Latch::new(),
         });
         let for_cores = Rc::clone(&boot);
         let node =
             simulation.start_node(shards, move |runtime| run_core(runtime, Rc::clone(&for_cores)));
-        Cluster { simulation, node, shards, boot }
+        Cluster { simulation, node, shards, layout: options.layout(shards), boot }
     }
 
     /// Starts the node, which keeps everything in heads and log, and waits until all
@@ -286,6 +430,18 @@ impl<'s> Cluster<'s> {
         self.failure().map_or(Ok(()), Err)
     }
 
+    /// The ways to the sink.
+    #[allow(dead_code, reason = "not all tests that use a cluster ask")]
+    pub(crate) fn sinks(&self) -> &SinkMesh {
+        self.boot.sinks.as_ref().expect("the bucket gets the log")
+    }
+
+    /// How the node and its bucket stand.
+    #[allow(dead_code, reason = "not all tests that use a cluster ask")]
+    pub(crate) fn bucket_status(&self) -> &BucketStatus {
+        &self.boot.bucket_status
+    }
+
     /// Memory for queries.
     #[allow(dead_code, reason = "not all tests that use a cluster ask")]
     pub(crate) fn queries(&self) -> &Budget {
@@ -296,6 +452,17 @@ impl<'s> Cluster<'s> {
     pub(crate) fn caller(&self, core: u16) -> ShardCaller {
         let callers = self.boot.callers.borrow();
         callers.iter().find(|(number, _)| *number == core).expect("every core attaches").1.clone()
+    }
+
+    /// What this start has asked of the bucket.
+    #[allow(dead_code, reason = "not all tests that use a cluster ask")]
+    pub(crate) fn store_reads(&self) -> StoreReads {
+        let mut reads = StoreReads::default();
+        for store in self.boot.stores.borrow().iter() {
+            reads.requests += store.counters().of(Request::Read).count;
+            reads.seconds += store.counters().second_reads();
+        }
+        reads
     }
 
     /// The changes of the shards since this start.
@@ -384,7 +551,7 @@ impl<'s> Cluster<'s> {
         sum
     }
 
-    fn ask_all(&self, mut request: impl FnMut() -> ShardRequest) -> Vec<ShardReply> {
+    pub(crate) fn ask_all(&self, mut request: impl FnMut() -> ShardRequest) -> Vec<ShardReply> {
         let caller = self.caller(0);
         let replies: Vec<_> = (0..self.shards)
             .map(|shard| caller.call(CoreId(shard), request()).expect("the lanes have room"))

@@ -10,6 +10,7 @@ use logsvc_segment::batch::BatchBuilder;
 use logsvc_shards::manifest::{ManifestEdit, ManifestLog};
 use logsvc_shards::messages::AppendRequest;
 use logsvc_shards::node::open_node;
+use logsvc_shards::types::Part;
 use logsvc_shards::wal::covers::Cover;
 use logsvc_shards::wal::format::{BLOCK_LEN, WalName};
 use logsvc_shards::wal::writer::WalConfig;
@@ -39,7 +40,7 @@ fn write(simulation: &Simulation, ledger: &Ledger) {
             definitions: vec![stream.clone()],
             out_of_order_window_ns: None,
         };
-        let reply = send_append(&cluster.caller(0), stream.id.shard(2), request);
+        let reply = send_append(&cluster.caller(0), cluster.layout.core_of(stream.id), request);
         let outcome = cluster.run(append_outcome(reply.expect("the lanes have room")));
         assert!(matches!(outcome, Some(Ok(_))), "{outcome:?}");
         let runtime = cluster.node.runtime(CoreId(0)).clone();
@@ -82,8 +83,7 @@ fn covered_entries_are_passed_over() {
                     wal_shards: 2,
                     wal_shard,
                     up_to_index,
-                    by_shards,
-                    by_shard,
+                    part: Part::one(by_shards, by_shard),
                 })
                 .collect();
             simulation.block_on(move |runtime| async move {

@@ -79,6 +79,7 @@ impl Life<'_> {
 
     fn random_upkeep(&mut self) -> Upkeep {
         let upkeep = Upkeep::from(self.random_seal());
+        let upkeep = upkeep.with_some_partitions(self.simulation);
         let rng = &mut self.rng;
         if rng.one_in(4) {
             return upkeep;

@@ -94,7 +94,7 @@ impl Wal {
                 definitions: vec![stream.clone()],
                 out_of_order_window_ns: None,
             };
-            let reply = send_append(&cluster.caller(0), stream.id.shard(SHARDS), request);
+            let reply = send_append(&cluster.caller(0), cluster.layout.core_of(stream.id), request);
             let reply = reply.expect("the lanes have room");
             let outcome = cluster.run(append_outcome(reply)).expect("an answer");
             assert_eq!(outcome.is_err(), fails, "{outcome:?}");

@@ -41,6 +41,7 @@ fn start(simulation: &Simulation, shards: u16) -> (Cluster<'_>, Requests) {
         changes: cluster.changes().clone(),
         deletions: NodeDeletions::default(),
         memory: Budget::new("deletions", 16 << 20),
+        bucket: None,
     };
     let config = KeeperConfig {
         cancel_period: Duration::from_secs(60),

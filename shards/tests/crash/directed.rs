@@ -22,7 +22,7 @@ fn push(cluster: &Cluster<'_>, ledger: &Ledger, line: &str) -> Result<AppendOutc
         definitions: vec![stream.clone()],
         out_of_order_window_ns: None,
     };
-    let shard = stream.id.shard(cluster.shards);
+    let shard = cluster.layout.core_of(stream.id);
     let reply = send_append(&cluster.caller(0), shard, request).expect("the lanes have room");
     cluster.run(append_outcome(reply)).expect("an answer")
 }

@@ -9,6 +9,7 @@ use logsvc_runtime::sim::SimRuntime;
 use logsvc_runtime::{CoreId, Runtime};
 use logsvc_segment::batch::BatchBuilder;
 use logsvc_shards::messages::{AppendError, AppendOutcome, AppendRequest};
+use logsvc_shards::types::Layout;
 use logsvc_testkit::Rng;
 
 use crate::cluster::{Cluster, ShardCaller, append_outcome, send_append, sleep};
@@ -66,7 +67,7 @@ impl Load {
             let client = Client {
                 load: Rc::clone(self),
                 caller: cluster.caller(core),
-                shards: cluster.shards,
+                layout: cluster.layout,
                 runtime: runtime.clone(),
                 known: RefCell::default(),
             };
@@ -95,7 +96,7 @@ impl Load {
         let client = Client {
             load: Rc::clone(self),
             caller: cluster.caller(0),
-            shards: cluster.shards,
+            layout: cluster.layout,
             runtime: cluster.node.runtime(CoreId(0)).clone(),
             known: RefCell::default(),
         };
@@ -125,7 +126,7 @@ impl Load {
 struct Client {
     load: Rc<Load>,
     caller: ShardCaller,
-    shards: u16,
+    layout: Layout,
     runtime: SimRuntime,
     /// Streams that were defined in this start, as far as the client knows.
     known: RefCell<Vec<usize>>,
@@ -208,7 +209,7 @@ impl Client {
         let mut by_shard: BTreeMap<u16, Vec<Entry>> = BTreeMap::new();
         for entry in entries {
             let id = self.load.ledger.borrow().streams[entry.stream].id;
-            by_shard.entry(id.shard(self.shards)).or_default().push(entry);
+            by_shard.entry(self.layout.core_of(id)).or_default().push(entry);
         }
         let mut waiting = Vec::new();
         let mut all_stored = true;
@@ -312,6 +313,7 @@ impl Client {
             Some(Err(error)) => {
                 let outcome = match error {
                     AppendError::Disk(_) => Outcome::Failed,
+                    AppendError::Bucket(_) => Outcome::Unknown,
                     AppendError::Malformed(text) => panic!("{text}"),
                     AppendError::UnknownStream => panic!("all streams were defined"),
                     AppendError::Log(_) | AppendError::HeadsFull | AppendError::Stopping => {

@@ -2,6 +2,7 @@
 
 mod backup;
 mod batches;
+mod bucket;
 mod bundles;
 mod bytes;
 // Not all that the manifest's tests need is needed here.
@@ -22,4 +23,5 @@ mod lost;
 mod purge;
 mod removal;
 mod reshard;
+mod stored_log;
 mod upkeep;

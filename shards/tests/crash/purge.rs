@@ -321,7 +321,11 @@ fn purge_to_the_end<'s>(
         }
         heal_disk(simulation);
         let shards = model.rng.between(1, 4) as u16;
-        cluster = start(simulation, shards, random_upkeep(&mut model.rng));
+        cluster = start(
+            simulation,
+            shards,
+            random_upkeep(&mut model.rng).with_some_partitions(model.simulation),
+        );
         model.check_after(&cluster, requests);
     }
     let pending = begin(&cluster, targets());
@@ -372,7 +376,11 @@ fn run(seed: u64, is_calm: bool) -> u64 {
     let simulation = Simulation::new(seed);
     let mut model = Model::new(&simulation, seed);
     let shards = model.rng.between(1, 4) as u16;
-    let mut cluster = start(&simulation, shards, random_upkeep(&mut model.rng));
+    let mut cluster = start(
+        &simulation,
+        shards,
+        random_upkeep(&mut model.rng).with_some_partitions(model.simulation),
+    );
     for _ in 0..model.rng.between(3, 8) {
         for _ in 0..model.rng.below(4) {
             model.push(&cluster);
@@ -387,14 +395,22 @@ fn run(seed: u64, is_calm: bool) -> u64 {
                 cluster.node.crash();
             }
             let shards = model.rng.between(1, 4) as u16;
-            cluster = start(&simulation, shards, random_upkeep(&mut model.rng));
+            cluster = start(
+                &simulation,
+                shards,
+                random_upkeep(&mut model.rng).with_some_partitions(model.simulation),
+            );
         }
         let requests: Vec<Request> = (0..1 + model.rng.below(3)).map(|_| model.request()).collect();
         cluster = purge_to_the_end(&mut model, cluster, &requests, is_calm);
         model.check(&cluster);
     }
     cluster.stop().expect("a healthy disk");
-    let cluster = start(&simulation, shards, random_upkeep(&mut model.rng));
+    let cluster = start(
+        &simulation,
+        shards,
+        random_upkeep(&mut model.rng).with_some_partitions(model.simulation),
+    );
     model.check(&cluster);
     model.gone.len() as u64
 }

@@ -69,7 +69,7 @@ pub(crate) fn push(cluster: &Cluster<'_>, ledger: &Ledger, stream: usize, lines:
         definitions: vec![stream.clone()],
         out_of_order_window_ns: None,
     };
-    let reply = send_append(&cluster.caller(0), stream.id.shard(cluster.shards), request);
+    let reply = send_append(&cluster.caller(0), cluster.layout.core_of(stream.id), request);
     let outcome = cluster.run(append_outcome(reply.expect("the lanes have room")));
     assert!(matches!(outcome, Some(Ok(_))), "{outcome:?}");
 }

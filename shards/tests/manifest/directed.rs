@@ -10,6 +10,7 @@ use logsvc_runtime::Runtime;
 use logsvc_runtime::sim::{DiskOperation, SimRuntime, Simulation};
 use logsvc_shards::manifest::{Day, LeftPart, LiveSegment, ManifestEdit, ManifestLog, SegmentName};
 use logsvc_shards::node::{NodePlan, open_node};
+use logsvc_shards::types::Part;
 
 use crate::store::{DATA_DIR, SEGMENTS_DIR, names};
 
@@ -136,13 +137,13 @@ fn missing_and_misfit_segments_are_told_at_every_start_until_they_are_back() {
 }
 
 fn leaves(seq: u32, by_shards: u16, by_shard: u16) -> ManifestEdit {
-    let left = LeftPart { segment: segment(seq).name, by_shards, by_shard };
+    let left = LeftPart { segment: segment(seq).name, part: Part::one(by_shards, by_shard) };
     ManifestEdit { left: vec![left], ..ManifestEdit::default() }
 }
 
 /// The streams that have left a segment.
-fn left(plan: &NodePlan, seq: u32) -> Vec<(u16, u16)> {
-    plan.node_segments.left(segment(seq).name).iter().collect()
+fn left(plan: &NodePlan, seq: u32) -> Vec<(u32, u32)> {
+    plan.node_segments.left(segment(seq).name).iter().map(Part::numbers).collect()
 }
 
 #[test]

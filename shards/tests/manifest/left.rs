@@ -7,7 +7,7 @@ use logsvc_runtime::sim::Simulation;
 use logsvc_shards::check::{Severity, inspect_segment};
 use logsvc_shards::manifest::{CHECKPOINT_NAME, LeftPart, ManifestEdit, SegmentName};
 use logsvc_shards::node::open_node;
-use logsvc_shards::types::StreamPartitions;
+use logsvc_shards::types::{Part, StreamPartitions};
 
 use crate::damage::{Store, check, start};
 use crate::store::{DATA_DIR, SEGMENTS_DIR, Writer, stream_in};
@@ -56,8 +56,7 @@ fn a_check_and_a_look_say_what_has_left() {
         }
         segments += 1;
         streams += u64::from(has_left);
-        let parts: Vec<String> =
-            left.iter().map(|(shards, shard)| format!(" shard {shard} of {shards}")).collect();
+        let parts: Vec<String> = left.iter().map(|part| format!(" {part}")).collect();
         let count = u8::from(has_left);
         let expected = format!(
             "{count} of 1 streams with {count} of 1 entries have left it: all of{}",
@@ -92,7 +91,7 @@ fn a_check_finds_streams_that_have_left_what_never_held_them() {
     let find = |name: &SegmentName| (name.shards, name.shard) == (2, 0);
     let known = store.live.keys().copied().find(find).expect("a segment of one of two shards");
     let unknown = SegmentName { epoch: 1 << 20, ..known };
-    let left = |segment, by_shards, by_shard| LeftPart { segment, by_shards, by_shard };
+    let left = |segment, shards, shard| LeftPart { segment, part: Part::one(shards, shard) };
     let left = vec![
         left(known, 2, 1),
         left(known, 4, 3),

@@ -19,7 +19,7 @@ use logsvc_shards::manifest::{
     SegmentName, make_day_folder,
 };
 use logsvc_shards::node::NodePlan;
-use logsvc_shards::types::StreamPartitions;
+use logsvc_shards::types::{Part, StreamPartitions};
 use logsvc_shards::wal::SyncPolicy;
 use logsvc_shards::wal::covers::{Cover, FileCovers};
 use logsvc_shards::wal::files::LogFiles;
@@ -64,7 +64,7 @@ pub(crate) struct Known {
 }
 
 /// Live segments, each with the streams that have left it.
-pub(crate) type Live = BTreeMap<SegmentName, BTreeSet<(u16, u16)>>;
+pub(crate) type Live = BTreeMap<SegmentName, BTreeSet<Part>>;
 
 impl Known {
     fn add(&mut self, edit: &ManifestEdit) {
@@ -76,7 +76,7 @@ impl Known {
     /// Goes on from the findings of a start.
     pub(crate) fn of(live: &Live) -> Known {
         let left = live.iter().flat_map(|(&segment, parts)| {
-            let part = move |&(by_shards, by_shard)| LeftPart { segment, by_shards, by_shard };
+            let part = move |&part| LeftPart { segment, part };
             parts.iter().map(part)
         });
         let (added, left) = (live.keys().copied().collect(), left.collect());
@@ -87,9 +87,9 @@ impl Known {
         let mut live = Live::new();
         for name in &self.added - &self.removed {
             let left = self.left.iter().filter(|part| part.segment == name);
-            let left: BTreeSet<_> = left.map(|part| (part.by_shards, part.by_shard)).collect();
+            let left: BTreeSet<_> = left.map(|part| part.part).collect();
             let parts: StreamPartitions = left.iter().copied().collect();
-            if !parts.contains_file(name.shards, name.shard) {
+            if !parts.contains_file(name.writer()) {
                 live.insert(name, left);
             }
         }
@@ -207,7 +207,7 @@ impl Writer {
             model.replayed(plan).into_iter().filter(is_mine).collect()
         };
         Writer {
-            log: ManifestLog::new(runtime.clone(), &plan.segments_dir, plan.epoch, shard)
+            log: ManifestLog::new(runtime.clone(), &plan.segments_dir, plan.epoch, wide(shard))
                 .with_preface(plan.preface.clone()),
             runtime: runtime.clone(),
             model: Rc::clone(model),
@@ -280,8 +280,7 @@ impl Writer {
                     wal_shards: self.first_wal.shards,
                     wal_shard: self.first_wal.shard,
                     up_to_index,
-                    by_shards: self.shards,
-                    by_shard: self.shard,
+                    part: Part::one(self.shards, self.shard),
                 });
                 let mut covers = self.plan.replayed.covers_of(self.shard);
                 covers.extend(own);
@@ -341,14 +340,14 @@ impl Writer {
     }
 
     fn is_mine(&self, segment: &LiveSegment) -> bool {
-        let mine: StreamPartitions = [(self.shards, self.shard)].into_iter().collect();
-        mine.contains_file(segment.name.shards, segment.name.shard)
+        let mine: StreamPartitions = [Part::one(self.shards, self.shard)].into_iter().collect();
+        mine.contains_file(segment.name.writer())
     }
 
     /// Whether streams of this shard may be in a segment.
     fn may_be_in(&self, segment: &LiveSegment) -> bool {
-        let file = (segment.name.shards, segment.name.shard);
-        !StreamPartitions::default().contains_part_of_file(file, self.shards, self.shard)
+        let part = Part::one(self.shards, self.shard);
+        !StreamPartitions::default().contains_part_of_file(segment.name.writer(), part)
     }
 
     /// Takes the streams of this shard out of a live segment that others share, and puts
@@ -369,7 +368,7 @@ impl Writer {
             true => Vec::new(),
             false => vec![self.write_segment(tokens, 1, Some(input.order)).await?],
         };
-        let left = LeftPart { segment: input.name, by_shards: self.shards, by_shard: self.shard };
+        let left = LeftPart { segment: input.name, part: Part::one(self.shards, self.shard) };
         let removed = self.orphaned(&[]);
         let edit = ManifestEdit { added, removed, left: vec![left], ..ManifestEdit::default() };
         self.append(&edit).await?;

@@ -37,7 +37,7 @@ fn with_version(path: &Path, bytes: &[u8], version: u32) -> Option<Vec<u8>> {
 
 fn open(simulation: &Simulation, ignores_unknown_versions: bool) -> Result<u64, NodeError> {
     simulation.block_on(move |runtime| async move {
-        let options = OpenOptions { ignores_unknown_versions };
+        let options = OpenOptions { ignores_unknown_versions, ..OpenOptions::default() };
         let node = open_node_with(&runtime, Path::new(DATA_DIR), options).await?;
         Ok(node.plan.manifest.unknown_files.len() as u64)
     })

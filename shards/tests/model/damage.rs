@@ -83,9 +83,9 @@ fn assert_has_footers(cluster: &Cluster<'_>) {
 
 /// All files of a stopped store with several segments, and its contents.
 pub(crate) struct Stopped<'s> {
-    life: Life<'s>,
+    pub(crate) life: Life<'s>,
     pub(crate) files: Vec<(PathBuf, Vec<u8>)>,
-    stores: Vec<(TenantId, TestStore)>,
+    pub(crate) stores: Vec<(TenantId, TestStore)>,
 }
 
 impl<'s> Stopped<'s> {
@@ -174,7 +174,7 @@ impl<'s> Stopped<'s> {
     }
 
     /// Asks random queries; every line must be one that was pushed.
-    fn ask(&self, cluster: &Cluster<'_>, rng: &mut Rng, is_whole: bool) {
+    pub(crate) fn ask(&self, cluster: &Cluster<'_>, rng: &mut Rng, is_whole: bool) {
         let bounds_ns = self.life.model.bounds_ns().expect("there are entries");
         let mut writer = QueryWriter { rng, bounds_ns, numbers: self.life.numbers() };
         for (tenant, store) in &self.stores {

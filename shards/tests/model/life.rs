@@ -113,6 +113,7 @@ impl<'s> Life<'s> {
         // Few of the streams fit, so that they leave the memory and come back.
         let streams_max_bytes = *self.rng.pick(&[1 << 30, 1 << 30, 8_000, 15_000]);
         let upkeep = Upkeep { deletions, retention, streams_max_bytes, ..self.seal().into() };
+        let upkeep = upkeep.with_some_partitions(self.simulation);
         let rng = &mut self.rng;
         if rng.one_in(4) || !self.merges {
             return upkeep;
@@ -211,7 +212,7 @@ impl<'s> Life<'s> {
     ) -> Vec<(u16, Part, PendingReply<ShardReply>)> {
         let mut by_shard: BTreeMap<u16, Part> = BTreeMap::new();
         for (stream, entry) in entries {
-            let shard = self.model.streams[stream].definition.id.shard(cluster.shards);
+            let shard = cluster.layout.core_of(self.model.streams[stream].definition.id);
             by_shard.entry(shard).or_default().push((stream, entry));
         }
         let caller = cluster.caller(self.rng.below(u64::from(cluster.shards)) as u16);

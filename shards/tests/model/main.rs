@@ -13,6 +13,7 @@ mod damage;
 mod data;
 mod deadlines;
 mod deletions;
+mod evicted;
 mod faults;
 mod fields;
 mod footers;

@@ -6,6 +6,7 @@ use super::super::find::find;
 use super::super::purge::selected;
 use super::*;
 use crate::deletion::{DeleteFilter, DeleteId, DeletionVersion, PurgeTarget, RemovedTotals};
+use logsvc_store::double::World;
 
 /// A target and its naive form: the streams of a tenant whose entries have all of these.
 struct Target {
@@ -91,11 +92,16 @@ fn exactly_the_hidden_entries_go_and_each_counts_for_the_first_target() {
         let _guard = SeedGuard(seed);
         let counts = Simulation::new(seed).block_on(move |runtime| async move {
             let mut rng = Rng::new(seed);
-            let mut bench = Bench::new(runtime).await;
+            let store = stored::store_of(&runtime, &World::default());
+            let mut bench = Bench::with_store(runtime, Some(store.clone())).await;
             let spread = *rng.pick(&[10, 1000]);
             let content = random_content(&mut rng, 0, spread, &[]);
             let is_draft = rng.one_in(2);
             let segment = write_as(&bench.folder, &content, 0, is_draft).await;
+            // Of one seed in three the segment is in a bucket.
+            if seed % 3 == 0 {
+                stored::evict(&bench, &store, &segment, seed % 2 == 0).await;
+            }
             let mut targets: Vec<Target> =
                 (0..rng.between(1, 4) as u32).map(|n| random_target(&mut rng, n)).collect();
             if rng.one_in(4) {

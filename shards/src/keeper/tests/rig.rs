@@ -183,6 +183,7 @@ async fn run_core(runtime: SimRuntime, shared: Rc<Shared>) {
         changes: shared.changes.clone(),
         deletions: shared.deletions.clone(),
         memory: Budget::new("deletions", 16 << 20),
+        bucket: None,
     };
     let play = Rc::clone(&shared.play);
     let config = KeeperConfig {

@@ -95,14 +95,13 @@ impl OpenedManifest {
             return;
         }
         let files = LiveFiles::new(&self.state, &self.survey);
-        let file = |name: SegmentName| (name.shards, name.shard);
         let is_merged = |gone: &&LiveSegment| {
             let holds = |merged: &&LiveSegment| {
                 merged.level > 0
                     && files.is_sound(merged)
                     && merged.day == gone.day
                     && merged.order >= gone.order
-                    && may_share_streams(file(merged.name), file(gone.name))
+                    && may_share_streams(merged.name.writer(), gone.name.writer())
             };
             let merged = || self.state.live.values().filter(holds);
             files.len_bytes(gone).is_none()

@@ -8,6 +8,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use logsvc_runtime::{OpenMode, Runtime};
@@ -16,7 +17,7 @@ use super::load::read_pieces;
 use super::run::Scan;
 use crate::manifest::{BundleError, read_bundle_head};
 use crate::scan::error::ReadError;
-use crate::sealed::{Bundle, Conditions};
+use crate::sealed::{Bundle, Condition, Conditions, SegmentSource};
 use logsvc_segment::filter::{BlockSet, FilterError, Probe};
 
 /// The bundles that a scan has met.
@@ -49,9 +50,7 @@ impl<R: Runtime> Scan<'_, R> {
         if bundle.is_unreadable() {
             return None;
         }
-        let certain = self.conditions.iter().filter(|condition| condition.is_certain());
-        let needles: Conditions = certain.map(|condition| condition.needles.clone()).collect();
-        if needles.is_empty() {
+        if !self.conditions.iter().any(Condition::is_certain) {
             return None;
         }
         let met = &mut self.bundles.0;
@@ -60,6 +59,8 @@ impl<R: Runtime> Scan<'_, R> {
             return None;
         };
         if matches!(met[at].answer, Answer::None) {
+            let certain = self.conditions.iter().filter(|condition| condition.is_certain());
+            let needles: Conditions = certain.map(|condition| condition.needles.clone()).collect();
             let answer = match self.ask(&bundle, needles).await {
                 Ok(Some(blocks)) => Answer::Blocks(blocks),
                 Ok(None) => return None,
@@ -121,6 +122,7 @@ impl<R: Runtime> Scan<'_, R> {
         let region = head.region();
         let file = self.env.runtime.open(&bundle.path, OpenMode::ReadPieces).await;
         let file = file.map_err(|error| ReadError::Io { offset: 0, error })?;
+        let file = SegmentSource::File(Rc::new(file));
         let mut probe = index.probe(conditions, blocks);
         while let Some(ranges) = probe.next_reads() {
             let in_file = |range: &Range<u64>| region.start + range.start..region.start + range.end;

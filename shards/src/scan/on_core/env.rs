@@ -169,6 +169,9 @@ impl<R: Runtime> ScanEnv<R> {
             (ReadError::Filter(_), _) => footer.filters_offset,
             (ReadError::Io { offset, .. }, _) => *offset,
         };
+        if !matches!(error, ReadError::Io { .. }) {
+            self.directories.files.suspect(segment);
+        }
         let mut damaged = self.damaged.borrow_mut();
         let place = (segment.live.name, offset);
         if damaged.contains(&place) {

@@ -44,7 +44,7 @@ impl<R: Runtime> Scan<'_, R> {
             // Labels are not what the query reads of its entries.
             let mut of_labels = ScanStats::default();
             rows = rows_by_labels(self.env, selector, segment, &mut of_labels).await;
-            self.stats.read_time_ns += of_labels.read_time_ns;
+            self.stats.add_waits(&of_labels);
             if rows.as_ref().is_some_and(RowSet::is_empty) {
                 return Ok(Vec::new());
             }
@@ -63,9 +63,9 @@ impl<R: Runtime> Scan<'_, R> {
         }
         if reads_most && !self.conditions.is_empty() {
             let all = frontier::blocks_of(job, index, &directory);
-            let all = bundled.as_ref().map_or_else(|| all.clone(), |left| all.intersection(left));
+            let all = left_of(all, bundled.as_ref());
             sure = self.sure_conditions(index).await;
-            let asked: Vec<bool> = self.asked_besides(bundled.is_some());
+            let asked = self.asked_besides(bundled.is_some());
             let left = self.filtered(index, &directory, all, |at| sure[at] && asked[at]).await;
             if left.is_empty() {
                 return Ok(Vec::new());
@@ -95,8 +95,8 @@ impl<R: Runtime> Scan<'_, R> {
         for block in units.iter().filter_map(Unit::block) {
             blocks.insert(block as usize);
         }
-        let blocks = bundled.as_ref().map_or_else(|| blocks.clone(), |b| blocks.intersection(b));
-        let asked: Vec<bool> = self.asked_besides(bundled.is_some());
+        let blocks = left_of(blocks, bundled.as_ref());
+        let asked = self.asked_besides(bundled.is_some());
         let blocks = self.filtered(index, &directory, blocks, |at| asked[at]).await;
         units.retain(|unit| unit.block().is_none_or(|block| blocks.contains(block as usize)));
         Ok(units)
@@ -130,7 +130,7 @@ impl<R: Runtime> Scan<'_, R> {
             let (mut of_labels, segment) =
                 (ScanStats::default(), &self.job.segments[index as usize]);
             names = label_names(self.env, selector, segment, &mut of_labels).await;
-            self.stats.read_time_ns += of_labels.read_time_ns;
+            self.stats.add_waits(&of_labels);
         }
         let may_have = |name: &str| names.as_ref().is_none_or(|names| names.contains(name));
         self.conditions.iter().map(|condition| condition.holds(may_have)).collect()
@@ -230,5 +230,13 @@ impl<R: Runtime> Scan<'_, R> {
         let (units, known) = self.env.compute(queue, find).await;
         self.known = known;
         units
+    }
+}
+
+/// The blocks that a bundle has left, if one was asked.
+fn left_of(blocks: BlockSet, bundled: Option<&BlockSet>) -> BlockSet {
+    match bundled {
+        Some(left) => blocks.intersection(left),
+        None => blocks,
     }
 }

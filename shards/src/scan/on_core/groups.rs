@@ -96,7 +96,7 @@ impl<R: Runtime> Scan<'_, R> {
         if !rest.is_empty() && leaf.is_group_answered(None, &directory.totals_of_streams(&rest)) {
             answered = answered.union(&rest);
         }
-        self.stats.read_time_ns += stats.read_time_ns;
+        self.stats.add_waits(&stats);
         leaf.check()?;
         if answered.is_empty() {
             return Ok(None);
@@ -176,7 +176,7 @@ impl<R: Runtime> Scan<'_, R> {
                 break;
             }
         }
-        self.stats.read_time_ns += stats.read_time_ns;
+        self.stats.add_waits(&stats);
         Ok(valued)
     }
 }

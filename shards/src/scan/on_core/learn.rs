@@ -157,7 +157,7 @@ impl<R: Runtime> Scan<'_, R> {
             let mut of_labels = ScanStats::default();
             let stats = &mut of_labels;
             let found = question.in_chunk(self.env, chunk, is_known, self.aside, stats).await;
-            self.stats.read_time_ns += of_labels.read_time_ns;
+            self.stats.add_waits(&of_labels);
             match found {
                 Ok(found) => self.add_streams(leaf, found),
                 Err(error) => {

@@ -1,4 +1,4 @@
-//! Loads columns of sealed blocks: from the cache of the core, or from the file.
+//! Loads columns of sealed blocks: from the cache of the core, from the file, or from a bucket.
 //!
 //! Columns are asked for first ([`want`]), block by block, and read in waves ([`load_wanted`]): a
 //! cold disk has several reads to work on.
@@ -6,21 +6,24 @@
 //! Guarantees: a column is loaded at most once per block and scan. A failure is noted in the
 //! block, and reaches the run that needs the column.
 
+use std::io;
 use std::ops::Range;
+use std::rc::Rc;
 
 use futures_util::stream::{self, StreamExt};
 use logsvc_logql::engine::Needs;
-use logsvc_runtime::{File, Runtime};
+use logsvc_runtime::{Monotonic, Runtime};
 
 use super::ScanEnv;
+use super::stored::{self, Asked};
 use crate::scan::aside::{Column, Loaded, OpenBlock, columns_of};
 use crate::scan::error::ReadError;
-use crate::sealed::SealedSegment;
+use crate::sealed::{SealedSegment, SegmentSource, StoredSegment};
 use crate::types::ScanStats;
 use logsvc_segment::RunInfo;
 
 /// Small reads of a scan that are on their way at the same time.
-const READS_AT_ONCE: usize = 16;
+pub(super) const READS_AT_ONCE: usize = 16;
 
 /// Reads a range of a segment.
 pub(super) async fn read<R: Runtime>(
@@ -29,23 +32,34 @@ pub(super) async fn read<R: Runtime>(
     range: Range<u64>,
     stats: &mut ScanStats,
 ) -> Result<Vec<u8>, ReadError> {
-    let begun = env.runtime.now();
-    let read = read_range(env, segment, range).await;
-    stats.read_time_ns += env.runtime.now().since(begun).as_nanos() as u64;
+    let (begun, asked) = (env.runtime.now(), Asked::default());
+    let read = read_range(env, segment, range, &asked).await;
+    note_time(env, begun, &asked, stats);
     stats.read_bytes += read.as_ref().map_or(0, |bytes| bytes.len() as u64);
     read
+}
+
+/// Adds what a wave of reads took.
+fn note_time<R: Runtime>(env: &ScanEnv<R>, begun: Monotonic, asked: &Asked, stats: &mut ScanStats) {
+    let time_ns = env.runtime.now().since(begun).as_nanos() as u64;
+    stats.read_time_ns += time_ns;
+    asked.add_to(stats, time_ns);
 }
 
 async fn read_range<R: Runtime>(
     env: &ScanEnv<R>,
     segment: &SealedSegment,
     range: Range<u64>,
+    asked: &Asked,
 ) -> Result<Vec<u8>, ReadError> {
     let offset = range.start;
     let refused = |error| ReadError::Io { offset, error };
-    let file = env.directories.files.get(&env.runtime, segment).await.map_err(refused)?;
+    let source = env.directories.files.get(&env.runtime, segment).await.map_err(refused)?;
+    if let SegmentSource::Stored(stored) = &source {
+        asked.note(stored, &range);
+    }
     let len = (range.end - range.start) as usize;
-    let (result, bytes) = file.read_exact_at(Vec::new(), range.start, len).await;
+    let (result, bytes) = source.read_exact_at(Vec::new(), range.start, len).await;
     result.map_err(refused)?;
     Ok(bytes)
 }
@@ -61,34 +75,44 @@ pub(super) async fn read_all<R: Runtime>(
     stats: &mut ScanStats,
 ) -> Result<Vec<Vec<u8>>, ReadError> {
     let begun = env.runtime.now();
-    let file = env.directories.files.get(&env.runtime, segment).await;
+    let source = env.directories.files.get(&env.runtime, segment).await;
     stats.read_time_ns += env.runtime.now().since(begun).as_nanos() as u64;
     let offset = ranges.first().map_or(0, |range| range.start);
-    let file = file.map_err(|error| ReadError::Io { offset, error })?;
-    read_pieces(env, &*file, ranges, stats).await
+    let source = source.map_err(|error| ReadError::Io { offset, error })?;
+    read_pieces(env, &source, ranges, stats).await
 }
 
-/// Reads small pieces of a file, several at a time.
+/// Reads small pieces, several at a time.
 ///
 /// # Errors
 /// The first piece that cannot be read.
 pub(super) async fn read_pieces<R: Runtime>(
     env: &ScanEnv<R>,
-    file: &R::File,
+    source: &SegmentSource<R>,
     ranges: &[Range<u64>],
     stats: &mut ScanStats,
 ) -> Result<Vec<Vec<u8>>, ReadError> {
     let begun = env.runtime.now();
     let refused = |offset, error| ReadError::Io { offset, error };
-    let pieces = ranges.iter().map(|range| async move {
-        let len = (range.end - range.start) as usize;
-        let (result, bytes) = file.read_exact_at(Vec::new(), range.start, len).await;
-        result.map(|()| bytes).map_err(|error| refused(range.start, error))
-    });
-    // All of them end here, also if one fails.
-    let pieces: Vec<_> = stream::iter(pieces).buffered(READS_AT_ONCE).collect().await;
-    stats.read_time_ns += env.runtime.now().since(begun).as_nanos() as u64;
-    let pieces: Vec<Vec<u8>> = pieces.into_iter().collect::<Result<_, _>>()?;
+    let pieces = match source {
+        SegmentSource::Stored(stored) if ranges.iter().any(|range| stored.asks_for(range)) => {
+            let asked = Asked::default();
+            let pieces = Box::pin(stored::read_pieces(env, stored, ranges, &asked)).await;
+            note_time(env, begun, &asked, stats);
+            pieces
+        }
+        _ => {
+            let pieces = ranges.iter().map(|range| async move {
+                let len = (range.end - range.start) as usize;
+                let (result, bytes) = source.read_exact_at(Vec::new(), range.start, len).await;
+                result.map(|()| bytes).map_err(|error| refused(range.start, error))
+            });
+            // All of them end here, also if one fails.
+            let pieces: Vec<_> = stream::iter(pieces).buffered(READS_AT_ONCE).collect().await;
+            stats.read_time_ns += env.runtime.now().since(begun).as_nanos() as u64;
+            pieces.into_iter().collect::<Result<Vec<Vec<u8>>, _>>()
+        }
+    }?;
     stats.read_bytes += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
     Ok(pieces)
 }
@@ -178,12 +202,14 @@ pub(super) async fn load_wanted<'a, R: Runtime>(
     if pieces.is_empty() {
         return;
     }
-    let begun = env.runtime.now();
+    let (begun, asked) = (env.runtime.now(), Asked::default());
     pieces.sort_unstable_by_key(|piece| (piece.segment.live.name, piece.range.start));
-    let spans: Vec<&[Piece<'_>]> = pieces.chunk_by(is_one_span_with).collect();
-    let mut reads = stream::iter(spans.iter().flat_map(|pieces| split(pieces)))
-        .map(|pieces| read_span(env, pieces))
-        .buffered(READS_AT_ONCE);
+    let spans = match env.directories.files.has_store() {
+        false => local_spans(&pieces).map(Span::local).collect(),
+        true => Box::pin(spans_by_source(env, &pieces)).await,
+    };
+    let mut reads =
+        stream::iter(spans).map(|span| read_span(env, span, &asked)).buffered(READS_AT_ONCE);
     while let Some(read) = reads.next().await {
         for (piece, loaded) in read {
             if let Loaded::Stored(bytes) = &loaded {
@@ -192,7 +218,55 @@ pub(super) async fn load_wanted<'a, R: Runtime>(
             opened[piece.block].supply(piece.column, loaded);
         }
     }
-    stats.read_time_ns += env.runtime.now().since(begun).as_nanos() as u64;
+    note_time(env, begun, &asked, stats);
+}
+
+/// Pieces that are one read.
+struct Span<'a, 'b, R: Runtime> {
+    pieces: &'b [Piece<'a>],
+    /// Where they are, if they are in a bucket.
+    stored: Option<Rc<StoredSegment<R>>>,
+}
+
+impl<'a, 'b, R: Runtime> Span<'a, 'b, R> {
+    fn local(pieces: &'b [Piece<'a>]) -> Span<'a, 'b, R> {
+        Span { pieces, stored: None }
+    }
+}
+
+/// The reads of pieces of files.
+fn local_spans<'a, 'b>(pieces: &'b [Piece<'a>]) -> impl Iterator<Item = &'b [Piece<'a>]> {
+    pieces.chunk_by(is_one_span_with).flat_map(split)
+}
+
+/// The reads of pieces that are in files or in a bucket.
+async fn spans_by_source<'a, 'b, R: Runtime>(
+    env: &ScanEnv<R>,
+    pieces: &'b [Piece<'a>],
+) -> Vec<Span<'a, 'b, R>> {
+    let of_one_segment =
+        |piece: &Piece<'_>, next: &Piece<'_>| piece.segment.live.name == next.segment.live.name;
+    let open = |pieces: &'b [Piece<'a>]| async move {
+        match env.directories.files.get(&env.runtime, pieces[0].segment).await {
+            Ok(SegmentSource::Stored(stored)) => (pieces, Some(stored)),
+            // The reads tell of a failure.
+            Ok(SegmentSource::File(_)) | Err(_) => (pieces, None),
+        }
+    };
+    let segments = pieces.chunk_by(of_one_segment).map(open);
+    let mut segments = stream::iter(segments).buffered(READS_AT_ONCE);
+    let mut spans = Vec::new();
+    while let Some((pieces, stored)) = segments.next().await {
+        match stored {
+            None => spans.extend(local_spans(pieces).map(Span::local)),
+            Some(stored) => {
+                let requests = stored::requests(pieces, |piece| piece.range.clone());
+                let span = |pieces| Span { pieces, stored: Some(Rc::clone(&stored)) };
+                spans.extend(requests.map(span));
+            }
+        }
+    }
+    spans
 }
 
 /// Whether a piece and the next one may be one read.
@@ -217,16 +291,31 @@ fn split<'a, 'b>(mut pieces: &'b [Piece<'a>]) -> impl Iterator<Item = &'b [Piece
     })
 }
 
-/// Reads pieces that stand side by side.
+/// Reads the pieces of a span.
 async fn read_span<'a, 'b, R: Runtime>(
     env: &ScanEnv<R>,
-    pieces: &'b [Piece<'a>],
+    Span { pieces, stored }: Span<'a, 'b, R>,
+    asked: &Asked,
 ) -> Vec<(&'b Piece<'a>, Loaded)> {
+    if let Some(stored) = stored {
+        let ranges = pieces.iter().map(|piece| &piece.range);
+        return match Box::pin(stored::read_together(env, &stored, ranges, asked)).await {
+            Ok(read) => pieces.iter().zip(read.into_iter().map(Loaded::Stored)).collect(),
+            Err(error) => {
+                let failed = |piece: &'b Piece<'a>| {
+                    let error = io::Error::new(error.kind(), error.to_string());
+                    let offset = piece.range.start;
+                    (piece, Loaded::Failed(ReadError::Io { offset, error }))
+                };
+                pieces.iter().map(failed).collect()
+            }
+        };
+    }
     let mut loaded = Vec::with_capacity(pieces.len());
     if let [first, .., last] = pieces {
         let end = pieces.iter().map(|piece| piece.range.end).fold(last.range.end, u64::max);
         let span = first.range.start..end;
-        if let Ok(bytes) = read_range(env, first.segment, span.clone()).await {
+        if let Ok(bytes) = read_range(env, first.segment, span.clone(), asked).await {
             for piece in pieces {
                 let of = |at: u64| (at - span.start) as usize;
                 let own = bytes[of(piece.range.start)..of(piece.range.end)].to_vec();
@@ -237,7 +326,7 @@ async fn read_span<'a, 'b, R: Runtime>(
         // Each of them is read, or fails, by itself.
     }
     for piece in pieces {
-        let read = read_range(env, piece.segment, piece.range.clone()).await;
+        let read = read_range(env, piece.segment, piece.range.clone(), asked).await;
         loaded.push((piece, read.map_or_else(Loaded::Failed, Loaded::Stored)));
     }
     loaded

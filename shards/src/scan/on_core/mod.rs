@@ -21,6 +21,7 @@ mod prune;
 mod rows;
 mod run;
 mod share;
+mod stored;
 mod totals;
 
 pub use env::{ScanConfig, ScanEnv};

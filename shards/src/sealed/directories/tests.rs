@@ -15,7 +15,7 @@ use crate::wal::format::WalName;
 use logsvc_segment::{Entries, EntriesMetadata, SegmentWriter};
 
 /// Segments of one stream each; their directories are equally long.
-async fn write(
+pub(in crate::sealed) async fn write(
     runtime: &SimRuntime,
     directories: &Rc<Directories<SimRuntime>>,
     count: usize,

@@ -19,15 +19,21 @@ const FILE_MAGIC: &[u8; 8] = b"LSVC-WAL";
 pub struct WalName {
     /// Counts the starts that wrote to the folder.
     pub epoch: u32,
-    /// Number of shards of that start.
+    /// Number of partitions of that start.
     pub shards: u32,
-    /// The shard that wrote the file.
+    /// The partitions of the shard that wrote the file, see [`crate::types::Part::numbers`].
     pub shard: u32,
     /// Counts the files of one writer.
     pub index: u32,
 }
 
 impl WalName {
+    /// The two numbers that tell which streams it may hold, see
+    /// [`Part::numbers`](crate::types::Part::numbers).
+    pub fn writer(self) -> (u32, u32) {
+        (self.shards, self.shard)
+    }
+
     /// The file's name within the log folder.
     pub fn file_name(self) -> String {
         format!("{:08x}-{:08x}-{:08x}-{:08x}.wal", self.epoch, self.shards, self.shard, self.index)

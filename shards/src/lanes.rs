@@ -13,18 +13,18 @@ const RETRY_AFTER: Duration = Duration::from_millis(5);
 
 /// A shard has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stopped;
+pub(crate) struct Stopped;
 
 /// The lanes to all shards.
 #[derive(Clone)]
-pub(super) struct Lanes<R: Runtime> {
-    pub(super) runtime: R,
-    pub(super) caller: Caller<ShardRequest, ShardReply>,
+pub(crate) struct Lanes<R: Runtime> {
+    pub(crate) runtime: R,
+    pub(crate) caller: Caller<ShardRequest, ShardReply>,
 }
 
 impl<R: Runtime> Lanes<R> {
     /// Asks all shards at once and waits for all, by their numbers.
-    pub(super) async fn ask_all(
+    pub(crate) async fn ask_all(
         &self,
         request: impl Fn() -> ShardRequest,
     ) -> Result<Vec<ShardReply>, Stopped> {

@@ -1,0 +1,465 @@
+//! Brings into the bucket what the shards have made: the follower, one per node, on core 0.
+//!
+//! It asks the shards again and again which edits of the live set have come into force, folds them
+//! ([`fold`]), uploads the segments and appends the edit to the node's log in the bucket ([`send`]).
+//! Then it removes the objects of segments that no edit names any more and that no query reads, and
+//! those of write-ahead logs whose entries are in segments of the bucket ([`logs`]).
+//!
+//! Guarantees: the bucket goes from one state of a shard's live set to a later one, and names no
+//! segment whose object is not whole. Nothing on the local disk waits for it: a bucket that is slow
+//! or away leaves a longer fold. A segment is sent [`FollowerConfig::max_age`] after its first entry
+//! came into a segment, or sooner.
+//!
+//! Failures: if another process has taken the bucket over, [`Follower::run`] ends with an error,
+//! and nothing that this node does counts in the bucket any more.
+
+mod cache;
+mod disk;
+mod fold;
+mod logs;
+mod objects;
+mod send;
+mod status;
+mod sweep;
+mod upload;
+
+use std::collections::BTreeSet;
+use std::future::{Future, poll_fn};
+use std::path::PathBuf;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use logsvc_runtime::mesh::Caller;
+use logsvc_runtime::{Budget, Latch, Monotonic, Runtime};
+use logsvc_store::Store;
+
+use self::disk::Disk;
+use self::fold::{Added, Batch, Fold, Origin};
+use self::logs::WalLogs;
+use self::objects::Objects;
+use self::send::{SendError, Sender};
+pub use self::status::{BucketNumbers, BucketStatus};
+use self::upload::Uploader;
+use crate::lanes::{Lanes, Stopped};
+use crate::ledger::{Ledger, LedgerError, Mark};
+use crate::manifest::{FooterRecord, LeftPart, ManifestEdit, SegmentName};
+use crate::messages::{ShardReply, ShardRequest};
+use crate::node::{Node, NodePlan};
+use crate::sink::WalIndex;
+
+/// How often the shards are asked.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// The same while somebody waits for the bucket.
+const SHORT_INTERVAL: Duration = Duration::from_millis(20);
+/// A segment of this length does not wait for others.
+const LARGE_BYTES: u64 = 32 << 20;
+/// If so much is missing in the bucket, nothing waits for its age.
+const BACKLOG_BYTES: u64 = 256 << 20;
+/// Free segments that go at once.
+const BATCH_BYTES: u64 = 1 << 30;
+/// Drafts wait so many times as long as others: a merge takes their place soon.
+const DRAFT_PATIENCE: u32 = 10;
+/// How long a node that stops has patience with the bucket.
+const STOP_PATIENCE: Duration = Duration::from_secs(20);
+/// How often a node that sends nothing looks whether another has taken over.
+const IDLE_INTERVAL: Duration = Duration::from_secs(30);
+/// Settings of a [`Follower`].
+#[derive(Clone, Debug)]
+pub struct FollowerConfig {
+    /// How old a segment gets before it is sent.
+    pub max_age: Duration,
+    /// Memory for what is on its way.
+    pub memory: Budget,
+    /// Most bytes of files of segments that the bucket has, too; `None`: as many as the disk has room
+    /// for.
+    pub cache_max_bytes: Option<u64>,
+    /// The same as a part of the disk.
+    pub cache_max_percent: Option<u16>,
+    /// The length of parts of long segments, in bytes: at least 5 MiB, and at most the memory.
+    pub part_bytes: u64,
+}
+
+type SendEnd<R> = (Sender<R>, Batch, Result<(), SendError>);
+type Sending<R> = Pin<Box<dyn Future<Output = SendEnd<R>>>>;
+
+/// How far a wish for the bucket to have everything has come.
+enum Reaching {
+    Nobody,
+    /// A batch with everything is on its way.
+    Sending(u64),
+    /// These objects have to go.
+    Removing(u64, BTreeSet<SegmentName>),
+}
+
+/// See the module.
+pub struct Follower<R: Runtime> {
+    runtime: R,
+    config: FollowerConfig,
+    lanes: Lanes<R>,
+    plan: NodePlan,
+    store: Store<R>,
+    data_dir: PathBuf,
+    status: Arc<BucketStatus>,
+    logs: WalLogs,
+    /// Here while nothing is being sent.
+    sender: Option<Sender<R>>,
+    sending: Option<Sending<R>>,
+    objects: Objects,
+    disk: Disk,
+    fold: Fold,
+    /// The batch that is on its way.
+    in_flight: Batch,
+    reaching: Reaching,
+    /// When something was sent last.
+    sent_at: Monotonic,
+}
+
+impl<R: Runtime> std::fmt::Debug for Follower<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follower").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// What the follower has waited for.
+enum Event<R: Runtime> {
+    Sent(Box<SendEnd<R>>),
+    Removed(Vec<SegmentName>),
+    /// What was chosen, and what has lost its file.
+    Evicted(Vec<SegmentName>, Vec<SegmentName>),
+    Tick,
+    Stop,
+}
+
+impl<R: Runtime> Follower<R> {
+    /// The follower of a start; `None` if it has no bucket, or has one already. To be made on core
+    /// 0, with lanes from there to all shards.
+    pub fn new(
+        runtime: R,
+        node: &mut Node<R>,
+        store: Store<R>,
+        shards: Caller<ShardRequest, ShardReply>,
+        config: FollowerConfig,
+        status: Arc<BucketStatus>,
+    ) -> Option<Follower<R>> {
+        let ledger = node.ledger.take()?;
+        let plan = node.plan.clone();
+        let data_dir = plan.data_dir().to_path_buf();
+        let mut follower = Follower {
+            lanes: Lanes { runtime: runtime.clone(), caller: shards },
+            logs: WalLogs::new(&plan),
+            fold: Fold::default(),
+            in_flight: Batch::default(),
+            sending: None,
+            objects: Objects::new(runtime.now(), &ledger.state, &plan),
+            disk: Disk::new(runtime.now()),
+            sender: None,
+            reaching: Reaching::Nobody,
+            sent_at: runtime.now(),
+            plan,
+            store: store.clone(),
+            data_dir: data_dir.clone(),
+            status: Arc::clone(&status),
+            config,
+            runtime: runtime.clone(),
+        };
+        follower.compare(&ledger);
+        follower.look_at_files(&ledger);
+        let FollowerConfig { memory, part_bytes, .. } = follower.config.clone();
+        let uploader = Uploader { runtime, store, memory, part_bytes };
+        let segments_dir = follower.plan.segments_dir.clone();
+        let logs = follower.logs.clone();
+        let sender = Sender { uploader, ledger, segments_dir, data_dir, status, logs };
+        follower.sender = Some(sender);
+        Some(follower)
+    }
+
+    /// The same for a node whose log goes to the bucket, through the sink with this index.
+    #[must_use]
+    pub fn with_log(mut self, index: WalIndex) -> Follower<R> {
+        self.logs.index = Some(index);
+        if let Some(sender) = &mut self.sender {
+            sender.logs = self.logs.clone();
+        }
+        self
+    }
+
+    /// Begins with the difference between the folder and the bucket.
+    fn compare(&mut self, ledger: &Ledger<R>) {
+        let plan = &self.plan;
+        let bucket = &ledger.state;
+        let unusable = plan.unusable_segments.iter().map(|live| live.name);
+        let local: BTreeSet<SegmentName> =
+            self.objects.opened.iter().copied().chain(unusable).collect();
+        let added = plan.segments.iter().filter(|live| !bucket.live.contains_key(&live.name));
+        let added: Vec<_> = added.copied().collect();
+        let footer_of = |name: SegmentName| Some(FooterRecord::of(name, plan.footers.get(&name)?));
+        let left = local.iter().flat_map(|&segment| {
+            let parts: Vec<_> = plan.node_segments.left(segment).iter().collect();
+            parts.into_iter().map(move |part| LeftPart { segment, part })
+        });
+        let edit = ManifestEdit {
+            footers: added.iter().filter_map(|live| footer_of(live.name)).collect(),
+            added,
+            removed: bucket.live.keys().filter(|name| !local.contains(name)).copied().collect(),
+            left: left.filter(|part| !bucket.left.contains(part)).collect(),
+            covers: plan.covers.to_vec(),
+        };
+        self.take(edit, 0);
+    }
+
+    fn take(&mut self, mut edit: ManifestEdit, core: u16) {
+        if self.logs.index.is_none() && self.objects.stored_logs.is_empty() {
+            edit.covers.clear();
+        }
+        let (live, in_flight) = (&self.objects.live, &self.in_flight.added);
+        let is_known = |name| live.contains_key(&name) || in_flight.contains_key(&name);
+        self.fold.take(edit, Origin { core, now: self.runtime.now() }, is_known);
+    }
+
+    /// Follows the shards until the latch is triggered, which is to be done when all shards have
+    /// stopped and before their lanes are closed. Brings everything into the bucket then, if that
+    /// can be done soon.
+    ///
+    /// # Errors
+    /// Another process has taken the bucket over, or its logs cannot be trusted.
+    pub async fn run(mut self, stop: Latch) -> Result<(), LedgerError> {
+        // The sum of all earlier logs.
+        self.send(Batch::default());
+        loop {
+            match self.wait(&stop).await {
+                Event::Stop => return self.finish().await,
+                Event::Sent(end) => self.end_send(*end).await?,
+                Event::Removed(names) => self.end_removal(names),
+                Event::Evicted(chosen, evicted) => self.end_eviction(&chosen, &evicted),
+                Event::Tick => {}
+            }
+            if self.upkeep().await.is_err() {
+                // The shards have stopped; the latch will tell.
+                self.runtime.sleep_until(self.runtime.now().after(SHORT_INTERVAL)).await;
+            }
+        }
+    }
+
+    async fn wait(&mut self, stop: &Latch) -> Event<R> {
+        let is_waited_for = self.status.is_wanted();
+        let interval = if is_waited_for { SHORT_INTERVAL } else { INTERVAL };
+        let status = Arc::clone(&self.status);
+        let mut timer = pin!(self.runtime.sleep_until(self.runtime.now().after(interval)));
+        let mut asked = pin!(status.asked());
+        let mut stopping = pin!(stop.wait());
+        let (sending, removing) = (&mut self.sending, &mut self.objects.removing);
+        let (sweeping, evicting) = (&mut self.objects.sweeping, &mut self.disk.evicting);
+        poll_fn(|context| {
+            if let Some(running) = sending
+                && let Poll::Ready(end) = running.as_mut().poll(context)
+            {
+                *sending = None;
+                return Poll::Ready(Event::Sent(Box::new(end)));
+            }
+            if let Some(running) = removing
+                && let Poll::Ready(names) = running.as_mut().poll(context)
+            {
+                *removing = None;
+                return Poll::Ready(Event::Removed(names));
+            }
+            if let Some(running) = evicting
+                && let Poll::Ready((chosen, evicted)) = running.as_mut().poll(context)
+            {
+                *evicting = None;
+                return Poll::Ready(Event::Evicted(chosen, evicted));
+            }
+            if let Some(running) = sweeping
+                && running.as_mut().poll(context).is_ready()
+            {
+                *sweeping = None;
+            }
+            if stopping.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Event::Stop);
+            }
+            if asked.as_mut().poll(context).is_ready() || timer.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Event::Tick);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Asks the shards, and begins what is due.
+    async fn upkeep(&mut self) -> Result<(), Stopped> {
+        let wanted = self.status.wanted();
+        self.pull().await?;
+        let backlog = self.fold.added().chain(self.in_flight.added.values());
+        let (segments, len_bytes) =
+            backlog.fold((0, 0), |(count, sum), added| (count + 1, sum + added.live.file_len));
+        self.status.note_backlog(segments, len_bytes);
+        self.remove_objects();
+        self.evict().await;
+        let Some(sender) = &self.sender else { return Ok(()) };
+        if self.runtime.now() >= self.objects.next_sweep && self.objects.sweeping.is_none() {
+            let (log, base) = (sender.ledger.epoch, sender.ledger.base);
+            self.begin_sweep(log, base);
+        }
+        if matches!(self.reaching, Reaching::Nobody) && self.status.is_wanted() {
+            self.reaching = Reaching::Sending(wanted);
+            let batch = self.fold.take_batch(|_| true, u64::MAX);
+            self.send(batch);
+        } else if let Some(batch) = self.due() {
+            self.send(batch);
+        } else if self.runtime.now().since(self.sent_at) >= IDLE_INTERVAL {
+            self.send(Batch::default());
+        }
+        Ok(())
+    }
+
+    /// Asks all shards for their edits.
+    async fn pull(&mut self) -> Result<(), Stopped> {
+        let replies = self.lanes.ask_all(|| ShardRequest::Edits).await?;
+        for (core, reply) in replies.into_iter().enumerate() {
+            let ShardReply::Edits(edits) = reply else { continue };
+            for edit in edits.edits {
+                self.take(edit, core as u16);
+            }
+            let now_ns = self.runtime.unix_nanos();
+            edits.used.into_iter().for_each(|name| self.disk.cache.note_used(name, now_ns));
+            for name in edits.retired {
+                self.retire(name);
+            }
+        }
+        Ok(())
+    }
+
+    /// The batch that is due, if one is.
+    fn due(&mut self) -> Option<Batch> {
+        let (now, max_age) = (self.runtime.now(), self.config.max_age);
+        let is_over = |since: Monotonic| now.since(since) >= max_age;
+        let has_backlog = self.fold.backlog_bytes() >= BACKLOG_BYTES;
+        let is_due = |added: &Added| {
+            if added.is_draft {
+                now.since(added.since) >= max_age * DRAFT_PATIENCE
+            } else {
+                has_backlog || added.live.file_len >= LARGE_BYTES || is_over(added.since)
+            }
+        };
+        let is_bound_due = self.fold.bound_since.is_some_and(is_over);
+        if !is_bound_due && !self.fold.added().any(is_due) {
+            return None;
+        }
+        Some(self.fold.take_batch(is_due, BATCH_BYTES)).filter(|batch| !batch.is_empty())
+    }
+
+    fn send(&mut self, batch: Batch) {
+        let Some(mut sender) = self.sender.take() else { return };
+        self.in_flight = batch.clone();
+        self.sent_at = self.runtime.now();
+        self.sending = Some(Box::pin(async move {
+            let result = sender.send(&batch).await;
+            (sender, batch, result)
+        }));
+    }
+
+    async fn end_send(&mut self, (sender, batch, result): SendEnd<R>) -> Result<(), LedgerError> {
+        self.in_flight = Batch::default();
+        match result {
+            Ok(()) => {
+                self.status.note_sent();
+                self.note_sent(&sender.ledger, &batch);
+                if let Reaching::Sending(wanted) = self.reaching {
+                    let names = self.objects.gone.keys().copied().collect();
+                    self.reaching = Reaching::Removing(wanted, names);
+                    self.check_reached();
+                }
+            }
+            Err(SendError::Lost(error)) => {
+                self.status.note_lost();
+                return Err(error);
+            }
+            Err(SendError::Gone(name)) => {
+                // Its shard has told why before it removed the file.
+                let pulled = self.pull_behind(batch).await;
+                if pulled.is_ok() && self.fold.forget(name) {
+                    tracing::error!(
+                        segment = name.file_name(),
+                        "the file of a segment is missing; the bucket does not get it"
+                    );
+                }
+                if matches!(self.reaching, Reaching::Sending(_)) {
+                    self.reaching = Reaching::Nobody;
+                }
+            }
+        }
+        self.sender = Some(sender);
+        Ok(())
+    }
+
+    /// Puts a batch back, with the edits that have come since.
+    async fn pull_behind(&mut self, batch: Batch) -> Result<(), Stopped> {
+        self.in_flight = batch;
+        let pulled = self.pull().await;
+        let batch = std::mem::take(&mut self.in_flight);
+        let newer = std::mem::take(&mut self.fold);
+        let live = &self.objects.live;
+        self.fold = newer.after(batch, |name| live.contains_key(&name));
+        pulled
+    }
+
+    fn check_reached(&mut self) {
+        if let Reaching::Removing(wanted, names) = &self.reaching
+            && !names.iter().any(|name| self.objects.gone.contains_key(name))
+            && !self.logs.has_unneeded()
+        {
+            self.status.note_reached(*wanted);
+            self.reaching = Reaching::Nobody;
+        }
+    }
+
+    /// Brings everything into the bucket, if that can be done soon.
+    async fn finish(mut self) -> Result<(), LedgerError> {
+        let deadline = self.runtime.now().after(STOP_PATIENCE);
+        let runtime = self.runtime.clone();
+        let all = pin!(self.send_all());
+        match select(all, pin!(runtime.sleep_until(deadline))).await {
+            Either::Left((result, _)) => result,
+            Either::Right(_) => {
+                tracing::warn!(
+                    "the bucket did not take everything in time; the rest stays in the data \
+                     folder, and goes with the next start"
+                );
+                Ok(())
+            }
+        }
+    }
+
+    async fn send_all(&mut self) -> Result<(), LedgerError> {
+        loop {
+            if let Some(sending) = self.sending.take() {
+                let end = sending.await;
+                self.end_send(end).await?;
+                continue;
+            }
+            let is_pulled = self.pull().await.is_ok();
+            if self.fold.is_empty() {
+                let is_sealed = is_pulled && self.is_sealed().await;
+                let Some(sender) = &self.sender else { return Ok(()) };
+                let mark = sender.ledger.mark();
+                let mark = Mark { is_sent: is_sealed, ..mark };
+                let written = mark.write(&self.runtime, &self.data_dir).await;
+                return written.map_err(LedgerError::of_mark(&self.data_dir));
+            }
+            let batch = self.fold.take_batch(|_| true, u64::MAX);
+            self.send(batch);
+        }
+    }
+
+    /// Whether all entries of the shards are in segments.
+    async fn is_sealed(&self) -> bool {
+        let Ok(replies) = self.lanes.ask_all(|| ShardRequest::Status).await else { return false };
+        let is_empty = |reply: &ShardReply| match reply {
+            ShardReply::Status(status) => status.head_entries == 0,
+            _ => false,
+        };
+        replies.iter().all(is_empty)
+    }
+}

@@ -1,0 +1,157 @@
+//! Removes objects that nothing names: segments whose edit never came, and logs that a later one
+//! contains.
+//!
+//! Guarantees: only objects that were in a complete listing go, and only those whose names this
+//! program gives and that are older than [`MIN_AGE`], by the store's own clock. The newest number of
+//! a log stays for ever: it may be the fence that keeps a writer from going on which was asleep for
+//! years. Names of later writers are left alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use logsvc_runtime::{Monotonic, Runtime};
+use logsvc_store::bucket::{BucketError, ObjectInfo};
+use logsvc_store::{Folder, ObjectName, Store, StoreError};
+
+use crate::manifest::SegmentName;
+
+/// Younger objects stay: the edit that names them may be on its way.
+pub(super) const MIN_AGE: Duration = Duration::from_secs(24 * 3600);
+
+/// How long each request has patience.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What a sweep must leave alone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    /// Segments that are in the bucket, or on their way into it or out of it.
+    pub(super) segments: BTreeSet<SegmentName>,
+    /// The log that is written.
+    pub(super) log: u32,
+    /// The log that it goes on from.
+    pub(super) base: Option<u32>,
+    /// The epoch of this start's segments.
+    pub(super) epoch: u32,
+}
+
+/// Removes what nothing names; gives the number of objects.
+pub(super) async fn sweep<R: Runtime>(
+    runtime: &R,
+    store: &Store<R>,
+    known: Known,
+) -> Result<u64, StoreError> {
+    let until = || runtime.now().after(PATIENCE);
+    let writers = list(store, "writers", until()).await?;
+    let segments = list(store, "seg", until()).await?;
+    let logs = list(store, "log", until()).await?;
+    let all = writers.iter().chain(&segments).chain(&logs);
+    // The store's own time is at least this.
+    let now_ns = all.map(|info| info.created_ns).max().unwrap_or(i64::MIN);
+    let min_age_ns = i64::try_from(MIN_AGE.as_nanos()).unwrap_or(i64::MAX);
+    let is_old = |info: &ObjectInfo| now_ns.saturating_sub(info.created_ns) > min_age_ns;
+    let is_lost = |info: &&ObjectInfo| {
+        let name = segment_of(&info.name).filter(|name| name.epoch <= known.epoch);
+        name.is_some_and(|name| !known.segments.contains(&name)) && is_old(info)
+    };
+    let lost = segments.iter().filter(is_lost).map(|info| &info.name);
+    let ended: BTreeSet<&ObjectName> = ended_entries(&logs, &known);
+    let ended = logs.iter().filter(|info| ended.contains(&info.name) && is_old(info));
+    let mut removed = 0;
+    for name in lost.chain(ended.map(|info| &info.name)) {
+        store.remove(name, until()).await?;
+        removed += 1;
+    }
+    Ok(removed)
+}
+
+async fn list<R: Runtime>(
+    store: &Store<R>,
+    folder: &str,
+    until: Monotonic,
+) -> Result<Vec<ObjectInfo>, StoreError> {
+    let folder = Folder::new(folder).map_err(|error| StoreError::Failed {
+        bucket: String::new(),
+        name: folder.to_owned(),
+        error: BucketError::failed(error),
+    })?;
+    store.list(&folder, None, until).await
+}
+
+fn segment_of(name: &ObjectName) -> Option<SegmentName> {
+    let (_, file) = name.as_str().strip_prefix("seg/")?.split_once('/')?;
+    SegmentName::parse(file)
+}
+
+/// The entries of logs that a later log contains, but for the newest of each.
+fn ended_entries<'a>(logs: &'a [ObjectInfo], known: &Known) -> BTreeSet<&'a ObjectName> {
+    let mut by_log: BTreeMap<u32, Vec<(u64, &ObjectName)>> = BTreeMap::new();
+    for info in logs {
+        let Some((log, number)) = entry_of(&info.name) else { continue };
+        by_log.entry(log).or_default().push((number, &info.name));
+    }
+    let is_ended = |log: u32| log < known.log && known.base.is_none_or(|base| log < base);
+    let mut ended = BTreeSet::new();
+    for (_, mut entries) in by_log.into_iter().filter(|(log, _)| is_ended(*log)) {
+        entries.sort_unstable();
+        entries.pop();
+        ended.extend(entries.into_iter().map(|(_, name)| name));
+    }
+    ended
+}
+
+fn entry_of(name: &ObjectName) -> Option<(u32, u64)> {
+    let (log, number) = name.as_str().strip_prefix("log/")?.split_once('/')?;
+    let is_hex = |text: &str, len| text.len() == len && text.bytes().all(|b| b.is_ascii_hexdigit());
+    if !is_hex(log, 8) || !is_hex(number, 16) {
+        return None;
+    }
+    Some((u32::from_str_radix(log, 16).ok()?, u64::from_str_radix(number, 16).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(name: &str) -> ObjectInfo {
+        let name = ObjectName::new(name).expect("a name");
+        ObjectInfo { name, len_bytes: 1, created_ns: 0 }
+    }
+
+    #[test]
+    fn logs_keep_their_newest_numbers() {
+        let logs = [
+            "log/00000001/0000000000000000",
+            "log/00000001/0000000000000001",
+            "log/00000002/0000000000000000",
+            "log/00000003/0000000000000000",
+            "log/00000003/0000000000000001",
+            "log/00000007/0000000000000000",
+            "log/00000009/0000000000000000",
+            "log/other",
+        ];
+        let logs: Vec<ObjectInfo> = logs.into_iter().map(info).collect();
+        let ended = |log, base| {
+            let known = Known { log, base, ..Known::default() };
+            let ended = ended_entries(&logs, &known);
+            ended.into_iter().map(|name| name.as_str().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            ended(7, Some(3)),
+            ["log/00000001/0000000000000000"],
+            "the base stays, since a start may need it until the next log has its sum"
+        );
+        let first_two = ["log/00000001/0000000000000000", "log/00000003/0000000000000000"];
+        assert_eq!(ended(9, Some(7)), first_two);
+        assert_eq!(ended(0, None), [""; 0]);
+    }
+
+    #[test]
+    fn names_of_segments_are_told_from_others() {
+        let name = "seg/2026-01-01/00000003-00000040-00000001-0000001f.seg";
+        let name = ObjectName::new(name).expect("a name");
+        assert_eq!(segment_of(&name).map(|name| (name.epoch, name.seq)), Some((3, 0x1f)));
+        for other in ["seg/x", "seg/2026-01-01/other", "log/2026-01-01/x.seg"] {
+            assert_eq!(segment_of(&ObjectName::new(other).expect("a name")), None);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What a bucket holds of a store: which segments are live, as the logs in the bucket say.
+//!
+//! Each start is a writer with an epoch of its own and with a log of its own
+//! ([`logsvc_store::log`]). The first entry of a log is the sum of all logs before it, and the
+//! others are edits. `docs/format.md` has the bytes.
+//!
+//! Guarantees:
+//! - A start writes the sum only when no earlier writer can add an entry any more. So the newest log
+//!   with a sum tells everything, and a writer that was taken over learns it from its next create.
+//! - An edit is in the log only when the objects of the segments that it adds are whole.
+//! - A data folder is used with the bucket that it was written with, and never with entries that
+//!   another writer may have moved or removed since ([`LedgerError::Unsent`]).
+//!
+//! Failures: see [`LedgerError`]. Nothing in the bucket has changed then but for epochs and fences.
+
+mod cluster;
+mod entry;
+mod mark;
+mod open;
+mod state;
+
+pub(crate) use cluster::ClusterId;
+pub(crate) use entry::LogEntry;
+pub(crate) use mark::Mark;
+pub(crate) use open::{Ledger, open_ledger, peek};
+pub use open::{LedgerError, LedgerOptions};
+pub(crate) use state::{LedgerState, strongest};

@@ -1,0 +1,344 @@
+//! A start joins the writers of a bucket.
+//!
+//! It takes an epoch. Then it fences the logs of earlier writers, the newest first, until it finds
+//! one that has a sum: whoever wrote that sum had fenced all logs before. What this log says is the
+//! state of the bucket, and nobody but this start can change it any more.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use logsvc_runtime::{Monotonic, Runtime};
+use logsvc_store::epoch::{given_epochs, take_epoch};
+use logsvc_store::log::{Entry, LogContent, LogError, LogName, LogWriter, fence, read_log};
+use logsvc_store::object::ObjectError;
+use logsvc_store::{NameError, Store, StoreError};
+
+use super::cluster::{self, Cluster, join};
+use super::entry::{EntryError, LogEntry};
+use super::mark::{self, Mark};
+use super::state::LedgerState;
+use crate::sink::RestoreError;
+
+/// How long a start has patience with the bucket.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How a start uses its bucket.
+#[derive(Clone, Debug)]
+pub struct LedgerOptions {
+    /// Who starts, for people: the object of its epoch says so.
+    pub who: String,
+    /// The number of partitions, if the bucket is new. Otherwise that of the bucket counts.
+    pub partitions: u16,
+    /// Whether the bucket gets the write-ahead log, too.
+    pub is_log_stored: bool,
+}
+
+/// Why a bucket cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// The store does not answer as it should.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// A log in the bucket cannot be read or written.
+    #[error("{0}")]
+    Log(#[from] LogError),
+    /// An entry of a log is none of this program.
+    #[error("the log {log}: entry {number}: {error}")]
+    Entry {
+        /// The log.
+        log: String,
+        /// Its number.
+        number: usize,
+        /// Its fault.
+        error: EntryError,
+    },
+    /// Creates that ought to exclude each other do not.
+    #[error(
+        "the store lets several creates of one object succeed ({winners} of 33): it is not safe to \
+         keep logs in it"
+    )]
+    Lies {
+        /// How many.
+        winners: usize,
+    },
+    /// The object `cluster` is none of this program.
+    #[error("the object cluster: {0}")]
+    Cluster(ObjectError),
+    /// The folder belongs to another bucket.
+    #[error(
+        "the data folder was used with another bucket or prefix ({found}, and this one is \
+         {expected}): give the folder its own bucket, or start with an empty folder"
+    )]
+    OtherBucket {
+        /// The folder's.
+        found: String,
+        /// The bucket's.
+        expected: String,
+    },
+    /// Another writer came after this folder, and the folder has entries that the bucket lacks.
+    #[error(
+        "another process has used this bucket since this data folder did (its log {log}), and \
+         the folder has entries that are not in the bucket ({what}). To go on with what is in the \
+         bucket, start with an empty data folder. The entries stay in this one: `logsvc export` \
+         reads them once it is started without a bucket"
+    )]
+    Unsent {
+        /// The newest log in the bucket.
+        log: String,
+        /// The entries, in words.
+        what: String,
+    },
+    /// The write-ahead logs in the bucket cannot be brought back.
+    #[error("cannot bring back the write-ahead log: {0}")]
+    Restore(#[from] RestoreError),
+    /// The live set is too large for an object.
+    #[error("there are too many segments for one object of the bucket")]
+    TooLarge,
+    /// A text is no name of an object.
+    #[error(transparent)]
+    Name(NameError),
+    /// The file `BUCKET` cannot be read or written.
+    #[error("cannot use {path}: {source}")]
+    Mark {
+        /// Its path.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl LedgerError {
+    /// An error about the mark of a folder.
+    pub(crate) fn of_mark(data_dir: &Path) -> impl FnOnce(io::Error) -> LedgerError {
+        let path = mark::path(data_dir);
+        move |source| LedgerError::Mark { path, source }
+    }
+}
+
+/// A bucket that this start writes.
+pub(crate) struct Ledger<R: Runtime> {
+    runtime: R,
+    store: Store<R>,
+    /// How the start uses it.
+    pub(crate) options: LedgerOptions,
+    /// What is fixed for all writers.
+    pub(crate) cluster: Cluster,
+    /// The epoch of the log that is written.
+    pub(crate) epoch: u32,
+    /// The log whose entries the state is, if there is one.
+    pub(crate) base: Option<u32>,
+    /// What the bucket holds.
+    pub(crate) state: LedgerState,
+    writer: LogWriter<R>,
+    /// An entry of which it is not known whether it is in the log.
+    unfinished: Option<(Entry, LogEntry)>,
+    /// Entries of the log.
+    written: u64,
+    /// Whether the bucket has every entry that the folder has acknowledged and not sealed.
+    pub(crate) is_log_whole: bool,
+}
+
+impl<R: Runtime> std::fmt::Debug for Ledger<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ledger").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
+
+/// The name of a writer's log.
+fn log_of(epoch: u32) -> Result<LogName, LedgerError> {
+    LogName::new(&format!("log/{epoch:08x}")).map_err(LedgerError::Name)
+}
+
+/// What a bucket says to somebody who does not join its writers.
+pub(crate) struct Peeked {
+    /// What is fixed for all writers.
+    pub(crate) cluster: Cluster,
+    /// The newest log with a sum, if there is one.
+    pub(crate) base: Option<u32>,
+    /// What it says at this moment.
+    pub(crate) state: LedgerState,
+}
+
+/// Reads a bucket and changes nothing in it; `None` if nobody has ever joined.
+///
+/// # Errors
+/// See [`LedgerError`].
+pub(crate) async fn peek<R: Runtime>(
+    runtime: &R,
+    store: &Store<R>,
+) -> Result<Option<Peeked>, LedgerError> {
+    let until = runtime.now().after(PATIENCE);
+    let Some(cluster) = cluster::read(store, until).await? else { return Ok(None) };
+    for writer in given_epochs(store, until).await?.into_iter().rev() {
+        let content = read_log(store, &log_of(writer)?, 0, until).await?;
+        if !content.entries.is_empty() {
+            let state = sum_of(writer, &content)?;
+            return Ok(Some(Peeked { cluster, base: Some(writer), state }));
+        }
+    }
+    Ok(Some(Peeked { cluster, base: None, state: LedgerState::default() }))
+}
+
+/// What the entries of a writer's log say.
+fn sum_of(writer: u32, content: &LogContent) -> Result<LedgerState, LedgerError> {
+    let mut state = LedgerState::default();
+    for (number, payload) in content.entries.iter().enumerate() {
+        let log = || format!("log/{writer:08x}");
+        let entry = LogEntry::decode(payload);
+        let entry = entry.map_err(|error| LedgerError::Entry { log: log(), number, error })?;
+        state.apply(entry);
+    }
+    Ok(state)
+}
+
+/// Joins the writers of a bucket with an epoch above `floor`. `mark` is the folder's own, of this
+/// bucket: a listing that is behind may lack the writers that it names.
+///
+/// # Errors
+/// See [`LedgerError`].
+pub(crate) async fn open_ledger<R: Runtime>(
+    runtime: &R,
+    store: &Store<R>,
+    options: LedgerOptions,
+    floor: Option<u32>,
+    mark: Option<Mark>,
+) -> Result<Ledger<R>, LedgerError> {
+    let until = runtime.now().after(PATIENCE);
+    let cluster = join(runtime, store, options.partitions, until).await?;
+    let taken = take_epoch(runtime, store, floor, &options.who, until).await?;
+    let own = mark.filter(|mark| mark.cluster == cluster.id);
+    let own = own.into_iter().flat_map(|mark| [mark.base, Some(mark.epoch)]).flatten();
+    let earlier: BTreeSet<u32> = taken.earlier.iter().copied().chain(own).collect();
+    let earlier: Vec<u32> = earlier.into_iter().filter(|&one| one < taken.epoch).collect();
+    let (base, state) = take_over(runtime, store, taken.epoch, &earlier, until).await?;
+    let writer = LogWriter::new(runtime.clone(), store.clone(), log_of(taken.epoch)?);
+    Ok(Ledger {
+        runtime: runtime.clone(),
+        store: store.clone(),
+        options,
+        cluster,
+        epoch: taken.epoch,
+        base,
+        state,
+        writer,
+        unfinished: None,
+        written: 0,
+        is_log_whole: false,
+    })
+}
+
+/// Fences the logs of earlier writers, and gives the newest one that has a sum, and what it says.
+async fn take_over<R: Runtime>(
+    runtime: &R,
+    store: &Store<R>,
+    epoch: u32,
+    earlier: &[u32],
+    until: Monotonic,
+) -> Result<(Option<u32>, LedgerState), LedgerError> {
+    for &writer in earlier.iter().rev() {
+        let log = log_of(writer)?;
+        let content = fence(runtime, store, &log, 0, epoch, until).await?;
+        if content.entries.is_empty() {
+            continue;
+        }
+        return Ok((Some(writer), sum_of(writer, &content)?));
+    }
+    Ok((None, LedgerState::default()))
+}
+
+impl<R: Runtime> Ledger<R> {
+    /// The mark of a folder that is of this bucket, and in which everything is that the bucket
+    /// has.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            cluster: self.cluster.id,
+            base: self.base,
+            epoch: self.epoch,
+            is_sent: false,
+            is_log_stored: self.options.is_log_stored && self.is_log_whole,
+        }
+    }
+
+    /// How many entries the log has.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Appends an entry, the first of which has to be a sum. After an error the same call has to be
+    /// made again, with whatever entry: one that may be in the log is finished first.
+    ///
+    /// # Errors
+    /// See [`LedgerError`]. [`LogError::Fenced`] and [`LogError::Forked`] are for ever.
+    pub(crate) async fn append(
+        &mut self,
+        entry: LogEntry,
+        until: Monotonic,
+    ) -> Result<(), LedgerError> {
+        self.finish(until).await?;
+        let payload = entry.encode().ok_or(LedgerError::TooLarge)?;
+        let begun = self.writer.begin(&payload);
+        self.unfinished = Some((begun, entry));
+        self.finish(until).await
+    }
+
+    /// Finds out whether another start has taken over.
+    ///
+    /// # Errors
+    /// See [`LedgerError`].
+    pub(crate) async fn look(&mut self, until: Monotonic) -> Result<(), LedgerError> {
+        self.finish(until).await?;
+        Ok(self.writer.look(until).await?)
+    }
+
+    /// Brings an entry into the log that may be there, or may not.
+    async fn finish(&mut self, until: Monotonic) -> Result<(), LedgerError> {
+        let Some((begun, entry)) = self.unfinished.take() else { return Ok(()) };
+        if let Err(error) = self.writer.write(&begun, until).await {
+            self.unfinished = Some((begun, entry));
+            return Err(error.into());
+        }
+        self.state.apply(entry);
+        self.written += 1;
+        Ok(())
+    }
+
+    /// Begins another log with the sum of this one, so that starts have few entries to read.
+    ///
+    /// # Errors
+    /// See [`LedgerError`]. To be made again after an error.
+    pub(crate) async fn begin_anew(
+        &mut self,
+        data_dir: &Path,
+        until: Monotonic,
+    ) -> Result<(), LedgerError> {
+        self.finish(until).await?;
+        let who = &self.options.who;
+        let taken = take_epoch(&self.runtime, &self.store, Some(self.epoch), who, until).await?;
+        // Another start may have come between, and must not believe that it has taken over.
+        for &other in taken.earlier.iter().filter(|&&other| other > self.epoch) {
+            let between = log_of(other)?;
+            let content =
+                fence(&self.runtime, &self.store, &between, 0, taken.epoch, until).await?;
+            if !content.entries.is_empty() {
+                let (log, number) = (format!("log/{:08x}", self.epoch), self.written);
+                return Err(LogError::Fenced { log, number, by: other }.into());
+            }
+        }
+        let content =
+            fence(&self.runtime, &self.store, &log_of(self.epoch)?, 0, taken.epoch, until).await?;
+        if let Some(by) = content.fenced_by.filter(|&by| by != taken.epoch) {
+            let (log, number) = (format!("log/{:08x}", self.epoch), content.next);
+            return Err(LogError::Fenced { log, number, by }.into());
+        }
+        let mark = Mark { base: Some(self.epoch), epoch: taken.epoch, ..self.mark() };
+        mark.write(&self.runtime, data_dir).await.map_err(LedgerError::of_mark(data_dir))?;
+        (self.base, self.epoch) = (Some(self.epoch), taken.epoch);
+        self.writer =
+            LogWriter::new(self.runtime.clone(), self.store.clone(), log_of(taken.epoch)?);
+        self.written = 0;
+        let sum = self.state.sum();
+        self.append(sum, until).await
+    }
+}

@@ -1,0 +1,128 @@
+//! The part of a start that concerns the bucket: who is right, the folder or the bucket?
+//!
+//! The folder is, if no other writer has come since its last start: it has all that the bucket has,
+//! and maybe more. Otherwise the bucket is, and the folder is a cache of it. Then the folder must not
+//! have entries that the bucket lacks: others may have moved or removed what they belong to. Log files
+//! that are needed come from the bucket.
+
+use std::path::Path;
+
+use logsvc_runtime::Runtime;
+
+use super::{NodeBucket, NodeError, io_error};
+use crate::ledger::{ClusterId, Ledger, LedgerError, LedgerState, Mark, open_ledger, peek};
+use crate::manifest::{ReadManifest, SegmentName};
+use crate::sink::restore;
+use crate::wal::format::WalName;
+
+/// The folders that a start looks at.
+#[derive(Clone, Copy)]
+pub(super) struct Folders<'a> {
+    pub(super) data_dir: &'a Path,
+    pub(super) wal_dir: &'a Path,
+}
+
+/// A bucket that the start has joined.
+pub(super) struct Joined<R: Runtime> {
+    pub(super) ledger: Ledger<R>,
+    /// Whether the bucket has taken the place of the folder's manifest.
+    pub(super) is_replaced: bool,
+}
+
+/// Joins the bucket, if there is one, and lets the manifest say what counts.
+pub(super) async fn join_bucket<R: Runtime>(
+    runtime: &R,
+    folders: Folders<'_>,
+    read: &mut ReadManifest,
+    bucket: Option<NodeBucket<R>>,
+) -> Result<Option<Joined<R>>, NodeError> {
+    let Folders { data_dir, wal_dir } = folders;
+    let mark = Mark::read(runtime, data_dir).await.map_err(LedgerError::of_mark(data_dir))?;
+    let Some((store, options)) = bucket else {
+        let missing = read.missing().len();
+        if mark.is_some() && missing > 0 {
+            return Err(NodeError::NoBucket { path: data_dir.to_path_buf(), missing });
+        }
+        return Ok(None);
+    };
+    let logs = log_files(runtime, wal_dir).await?;
+    // A start that will be refused must not end the one that works with the bucket.
+    if let Some(peeked) = peek(runtime, &store).await? {
+        let folder = Folder { mark, read, logs: &logs };
+        folder.is_right(peeked.cluster.id, peeked.base, &peeked.state)?;
+    }
+    let floor = read.max_epoch().max(logs.iter().map(|name| name.epoch).max());
+    let mut ledger = open_ledger(runtime, &store, options, floor, mark).await?;
+    let folder = Folder { mark, read, logs: &logs };
+    let is_right = folder.is_right(ledger.cluster.id, ledger.base, &ledger.state)?;
+    ledger.is_log_whole = !is_right || mark.is_some_and(|mark| mark.is_log_stored);
+    let stored = ledger.state.stored();
+    if is_right {
+        read.note_stored(&stored);
+        return Ok(Some(Joined { ledger, is_replaced: false }));
+    }
+    for name in logs {
+        let path = wal_dir.join(name.file_name());
+        runtime.remove_file(&path).await.map_err(io_error("remove", &path))?;
+    }
+    runtime.sync_dir(wal_dir).await.map_err(io_error("sync", wal_dir))?;
+    // Before the folder's mark is written: a start that is cut short here begins anew.
+    let LedgerState { wal, covers, .. } = &ledger.state;
+    let restored = restore(runtime, &store, wal_dir, wal, covers, ledger.epoch).await;
+    restored.map_err(LedgerError::from)?;
+    read.replace(stored);
+    Ok(Some(Joined { ledger, is_replaced: true }))
+}
+
+/// What a folder has.
+struct Folder<'a> {
+    mark: Option<Mark>,
+    read: &'a ReadManifest,
+    logs: &'a [WalName],
+}
+
+impl Folder<'_> {
+    /// Whether the folder is right, and not the bucket, whose newest log with a sum is `base`.
+    ///
+    /// # Errors
+    /// The folder is another bucket's, or it is not right and has more than the bucket.
+    fn is_right(
+        &self,
+        cluster: ClusterId,
+        base: Option<u32>,
+        bucket: &LedgerState,
+    ) -> Result<bool, LedgerError> {
+        if let Some(mark) = self.mark.filter(|mark| mark.cluster != cluster) {
+            let (found, expected) = (mark.cluster.to_string(), cluster.to_string());
+            return Err(LedgerError::OtherBucket { found, expected });
+        }
+        if self.mark.map_or(base.is_none(), |mark| mark.has_written(base)) {
+            return Ok(true);
+        }
+        let has_sent_all = self.mark.is_some_and(|mark| mark.is_sent || mark.is_log_stored);
+        match unsent(self.read, bucket, self.logs) {
+            Some(what) if !has_sent_all => {
+                let log = base.map_or_else(String::new, |base| format!("{base:08x}"));
+                Err(LedgerError::Unsent { log, what })
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+/// The names of log files.
+async fn log_files<R: Runtime>(runtime: &R, wal_dir: &Path) -> Result<Vec<WalName>, NodeError> {
+    let entries = runtime.read_dir(wal_dir).await.map_err(io_error("list", wal_dir))?;
+    Ok(entries.iter().filter_map(|entry| WalName::parse(&entry.name)).collect())
+}
+
+/// What a folder may have that the bucket lacks, in words.
+fn unsent(read: &ReadManifest, bucket: &LedgerState, logs: &[WalName]) -> Option<String> {
+    let is_known =
+        |name: &SegmentName| bucket.live.contains_key(name) || bucket.removed.contains_key(name);
+    let segments = read.segments().filter(|name| !is_known(name)).count();
+    match (segments, logs.len()) {
+        (0, 0) => None,
+        (segments, logs) => Some(format!("{segments} segments and {logs} log files")),
+    }
+}

@@ -1,0 +1,320 @@
+//! The sink: gathers pieces, writes objects, confirms.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use flume::r#async::RecvStream;
+use flume::{Receiver, Sender};
+use futures_util::future::LocalBoxFuture;
+use futures_util::stream::{FuturesOrdered, Stream, StreamExt};
+use logsvc_runtime::{Latch, Monotonic, Reservation, Runtime};
+use logsvc_store::Store;
+use logsvc_store::log::{Entry, LogError, LogName, LogWriter};
+
+use super::pieces::{PIECE_HEADER_LEN, PieceRef, write_piece};
+use super::{Confirmation, Piece, SinkConfig, SinkStatus, WalIndex};
+use crate::wal::format::WalName;
+
+/// How long one attempt to write an object has patience with the bucket.
+const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+/// The first pause after a failure; pauses double up to [`PAUSE_MAX`].
+const PAUSE_MIN: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// How often failures are told.
+const TOLD_INTERVAL: Duration = Duration::from_secs(60);
+/// How long a node that stops has patience with the bucket.
+const STOP_PATIENCE: Duration = Duration::from_secs(20);
+
+type Timer = Pin<Box<dyn Future<Output = ()>>>;
+type Writes = FuturesOrdered<LocalBoxFuture<'static, Result<Written, LogError>>>;
+
+/// See [`super`].
+pub struct Sink<R: Runtime> {
+    runtime: R,
+    /// Gives objects their numbers.
+    numbers: LogWriter<R>,
+    /// Writes them. Only the object counts, so it need not be the one that gave the number.
+    writer: Rc<LogWriter<R>>,
+    pieces: Receiver<Piece>,
+    cores: Vec<Sender<Confirmation>>,
+    config: SinkConfig,
+    status: Arc<SinkStatus>,
+    index: WalIndex,
+    /// The next object.
+    gathered: Gathered,
+    payload: Vec<u8>,
+    /// The piece that was begun, and how many of its bytes are in objects.
+    rest: Option<(Piece, usize)>,
+    /// Objects that count, and that the bucket does not know of yet.
+    counted: VecDeque<Written>,
+    is_stopping: bool,
+}
+
+/// What an object stands for.
+#[derive(Debug, Default)]
+struct Gathered {
+    names: BTreeSet<WalName>,
+    /// The last piece of each core that it makes whole.
+    ends: BTreeMap<u16, u64>,
+    since: Option<Monotonic>,
+    memory: Vec<Reservation>,
+}
+
+/// An object that counts if all before it do.
+#[derive(Debug)]
+struct Written {
+    number: u64,
+    len_bytes: u64,
+    gathered: Gathered,
+}
+
+/// What the sink has waited for.
+enum Event {
+    Piece(Piece),
+    Written(Result<Written, LogError>),
+    Announced,
+    Due,
+    Stop,
+}
+
+impl<R: Runtime> std::fmt::Debug for Sink<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sink").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl<R: Runtime> Sink<R> {
+    pub(super) fn new(
+        runtime: R,
+        store: Store<R>,
+        log: LogName,
+        pieces: Receiver<Piece>,
+        cores: Vec<Sender<Confirmation>>,
+        config: SinkConfig,
+        status: Arc<SinkStatus>,
+    ) -> Sink<R> {
+        let writer = || LogWriter::new(runtime.clone(), store.clone(), log.clone());
+        Sink {
+            numbers: writer(),
+            writer: Rc::new(writer()),
+            pieces,
+            cores,
+            config,
+            status,
+            index: WalIndex::default(),
+            gathered: Gathered::default(),
+            payload: Vec::new(),
+            rest: None,
+            counted: VecDeque::new(),
+            is_stopping: false,
+            runtime,
+        }
+    }
+
+    /// Which objects are needed; the follower has to know.
+    pub fn index(&self) -> WalIndex {
+        self.index.clone()
+    }
+
+    /// Brings pieces into the bucket until the latch is triggered, which is to be done when all
+    /// shards have stopped. Brings what is left there then, if that can be done soon.
+    ///
+    /// # Errors
+    /// Another process has taken the log over, or the log cannot be trusted. The cores know.
+    pub async fn run(mut self, stop: Latch) -> Result<(), LogError> {
+        let mut writes = Writes::new();
+        let result = self.work(&mut writes, &stop).await;
+        if let Err(error) = &result {
+            self.status.note_lost();
+            tracing::error!("no entry is acknowledged any more: {error}");
+            let why: Arc<str> = error.to_string().into();
+            for core in &self.cores {
+                // A core that is gone asks nothing.
+                let _ = core.send(Confirmation::Lost(Arc::clone(&why)));
+            }
+        }
+        result
+    }
+
+    async fn work(&mut self, writes: &mut Writes, stop: &Latch) -> Result<(), LogError> {
+        let mut pieces = self.pieces.clone().into_stream();
+        let (mut timer, mut deadline): (Option<Timer>, Option<Timer>) = (None, None);
+        loop {
+            self.gather();
+            let can_write = writes.len() < self.config.in_flight;
+            if self.is_due() && can_write {
+                writes.push_back(self.begin());
+                timer = None;
+                continue;
+            }
+            if self.is_stopping && writes.is_empty() && self.has_nothing() {
+                return Ok(());
+            }
+            // An object that is due waits for the end of a write, and for no time.
+            if let (None, true, Some(since)) = (&timer, can_write, self.gathered.since) {
+                timer = Some(self.timer(since.after(self.config.max_delay)));
+            }
+            let timers = [&mut timer, &mut deadline];
+            match self.wait(&mut pieces, writes, timers, stop).await {
+                Event::Piece(piece) => self.rest = Some((piece, 0)),
+                Event::Written(written) => {
+                    self.counted.push_back(written?);
+                    self.confirm();
+                }
+                Event::Announced => self.confirm(),
+                Event::Due if self.is_stopping && deadline.is_none() => return Ok(()),
+                Event::Due => {}
+                Event::Stop => {
+                    self.is_stopping = true;
+                    deadline = Some(self.timer(self.runtime.now().after(STOP_PATIENCE)));
+                }
+            }
+        }
+    }
+
+    fn timer(&self, deadline: Monotonic) -> Timer {
+        let runtime = self.runtime.clone();
+        Box::pin(async move { runtime.sleep_until(deadline).await })
+    }
+
+    async fn wait(
+        &self,
+        pieces: &mut RecvStream<'_, Piece>,
+        writes: &mut Writes,
+        mut timers: [&mut Option<Timer>; 2],
+        stop: &Latch,
+    ) -> Event {
+        let takes = self.rest.is_none();
+        let waits_for_announcement =
+            !self.counted.is_empty() && !self.index.announced().is_triggered();
+        let mut announced = pin!(self.index.announced().wait());
+        let mut stopping = pin!(stop.wait());
+        poll_fn(|context| {
+            if !writes.is_empty()
+                && let Poll::Ready(Some(written)) = writes.poll_next_unpin(context)
+            {
+                return Poll::Ready(Event::Written(written));
+            }
+            if waits_for_announcement && announced.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Event::Announced);
+            }
+            if takes && let Poll::Ready(Some(piece)) = Pin::new(&mut *pieces).poll_next(context) {
+                return Poll::Ready(Event::Piece(piece));
+            }
+            for timer in &mut timers {
+                if let Some(running) = timer
+                    && running.as_mut().poll(context).is_ready()
+                {
+                    **timer = None;
+                    return Poll::Ready(Event::Due);
+                }
+            }
+            if !self.is_stopping && stopping.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Event::Stop);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Brings as much of the piece that was begun into the object as there is room for.
+    fn gather(&mut self) {
+        let Some((piece, done)) = &mut self.rest else { return };
+        let room = self.config.max_bytes.saturating_sub(self.payload.len() + PIECE_HEADER_LEN);
+        let len = room.min(piece.bytes.len() - *done);
+        if len == 0 && !piece.bytes.is_empty() {
+            return;
+        }
+        let (offset, bytes) = (piece.offset + *done as u64, &piece.bytes[*done..*done + len]);
+        write_piece(&mut self.payload, PieceRef { name: piece.name, offset, bytes });
+        *done += len;
+        self.gathered.names.insert(piece.name);
+        self.gathered.since.get_or_insert(self.runtime.now());
+        if *done == piece.bytes.len()
+            && let Some((piece, _)) = self.rest.take()
+        {
+            self.gathered.ends.insert(piece.core, piece.sequence);
+            self.gathered.memory.extend(piece.memory);
+        }
+    }
+
+    /// Whether the object has to go.
+    fn is_due(&self) -> bool {
+        let Some(since) = self.gathered.since else { return false };
+        let is_full =
+            self.rest.is_some() || self.payload.len() + PIECE_HEADER_LEN >= self.config.max_bytes;
+        let is_old = self.runtime.now() >= since.after(self.config.max_delay);
+        is_full || is_old || (self.is_stopping && self.pieces.is_empty())
+    }
+
+    fn has_nothing(&self) -> bool {
+        self.rest.is_none() && self.gathered.since.is_none() && self.pieces.is_empty()
+    }
+
+    /// Begins to write what was gathered.
+    fn begin(&mut self) -> LocalBoxFuture<'static, Result<Written, LogError>> {
+        let entry = self.numbers.begin(&self.payload);
+        let gathered = std::mem::take(&mut self.gathered);
+        self.index.note_begun(entry.number, gathered.names.clone());
+        let len_bytes = self.payload.len() as u64;
+        self.payload.clear();
+        let written = Written { number: entry.number, len_bytes, gathered };
+        let (writer, runtime) = (Rc::clone(&self.writer), self.runtime.clone());
+        let status = Arc::clone(&self.status);
+        Box::pin(async move {
+            write(&writer, &runtime, &status, &entry).await?;
+            Ok(written)
+        })
+    }
+
+    /// Confirms what counts, if the bucket knows of the log.
+    fn confirm(&mut self) {
+        if !self.index.announced().is_triggered() {
+            return;
+        }
+        for Written { number, len_bytes, gathered } in self.counted.drain(..) {
+            self.index.note_confirmed(number);
+            let delay = gathered.since.map(|since| self.runtime.now().since(since));
+            self.status.note_confirmed(len_bytes, delay.unwrap_or_default());
+            for (core, sequence) in gathered.ends {
+                if let Some(core) = self.cores.get(usize::from(core)) {
+                    // A core that is gone asks nothing.
+                    let _ = core.send(Confirmation::UpTo(sequence));
+                }
+            }
+        }
+    }
+}
+
+/// Writes an object, however long it takes.
+async fn write<R: Runtime>(
+    writer: &LogWriter<R>,
+    runtime: &R,
+    status: &SinkStatus,
+    entry: &Entry,
+) -> Result<(), LogError> {
+    let (mut pause, mut told) = (PAUSE_MIN, None);
+    loop {
+        match writer.write(entry, runtime.now().after(WRITE_PATIENCE)).await {
+            Err(LogError::Store(error)) => {
+                status.note_failure();
+                let now = runtime.now();
+                if told.is_none_or(|told: Monotonic| now >= told.after(TOLD_INTERVAL)) {
+                    told = Some(now);
+                    tracing::error!(
+                        "the bucket does not take the write-ahead log; no entry is acknowledged \
+                         until it does, and this is tried again: {error}"
+                    );
+                }
+                runtime.sleep_until(now.after(pause)).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+            other => return other,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! How a sink stands, for metrics.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use logsvc_runtime::Budget;
+
+/// Shared by the cores of a node. All numbers are of this start.
+#[derive(Debug)]
+pub struct SinkStatus {
+    objects: AtomicU64,
+    object_bytes: AtomicU64,
+    failures: AtomicU64,
+    last_delay_us: AtomicU64,
+    is_lost: AtomicBool,
+    /// Of pieces that are not confirmed.
+    waiting: Budget,
+}
+
+/// The numbers of a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SinkNumbers {
+    /// Objects that count.
+    pub objects: u64,
+    /// Their payloads.
+    pub object_bytes: u64,
+    /// Attempts to write an object that failed.
+    pub failures: u64,
+    /// From the arrival of the first piece of the newest object that counts until it counted.
+    pub last_delay: Duration,
+    /// Bytes of pieces that are not confirmed. Those that have found no room do not count.
+    pub waiting_bytes: u64,
+    /// Whether another process has taken the log over.
+    pub is_lost: bool,
+}
+
+impl SinkStatus {
+    pub(super) fn new(waiting: Budget) -> SinkStatus {
+        SinkStatus {
+            objects: AtomicU64::new(0),
+            object_bytes: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            last_delay_us: AtomicU64::new(0),
+            is_lost: AtomicBool::new(false),
+            waiting,
+        }
+    }
+
+    /// The numbers of this moment.
+    pub fn numbers(&self) -> SinkNumbers {
+        let of = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        SinkNumbers {
+            objects: of(&self.objects),
+            object_bytes: of(&self.object_bytes),
+            failures: of(&self.failures),
+            last_delay: Duration::from_micros(of(&self.last_delay_us)),
+            waiting_bytes: self.waiting.used_bytes(),
+            is_lost: self.is_lost.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Memory of pieces that are not confirmed.
+    pub fn memory(&self) -> &Budget {
+        &self.waiting
+    }
+
+    pub(super) fn note_confirmed(&self, len_bytes: u64, delay: Duration) {
+        self.objects.fetch_add(1, Ordering::Relaxed);
+        self.object_bytes.fetch_add(len_bytes, Ordering::Relaxed);
+        self.last_delay_us.store(delay.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_failure(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_lost(&self) {
+        self.is_lost.store(true, Ordering::Relaxed);
+    }
+}
