@@ -10,8 +10,9 @@
 //! 3. On the stop signal every core stops accepting and finishes the requests under
 //!    way. When all have, no request can reach a shard. Then the ruler ends, and the keeper of the
 //!    requests for deletion, which core 0 runs and which ask the shards on their own.
-//! 4. Every core stops its shard, which commits and syncs its entries. When all
-//!    have, the cores return and the process ends.
+//! 4. Every core stops its shard, which commits and syncs its entries. When all have, the follower
+//!    brings what is left into the bucket, if there is one. Then the cores return and the process
+//!    ends.
 //!
 //! A failure in steps 1 and 2 (folder in use, unreadable log, port taken) stops the node with one
 //! clear text, see [`NodeState::failure`].
@@ -31,12 +32,15 @@ use logsvc_shards::deletion::{DeletionReply, DeletionRequest};
 use logsvc_shards::host::{self, HostConfig};
 use logsvc_shards::keeper::{Keeper, KeeperConfig, KeeperLinks};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
-use logsvc_shards::node::{Node, NodeError, NodePlan, OpenOptions, open_node_with};
+use logsvc_shards::node::{Node, NodeError, NodePlan, OpenOptions, open_node_in};
 use logsvc_shards::scan::ScanConfig;
 use logsvc_shards::shard::SealPolicy;
+use logsvc_shards::sink::SinkMesh;
 use logsvc_shards::wal::writer::WalConfig;
+use logsvc_store::Store;
 
 use crate::banner;
+use crate::bucket;
 use crate::config::{Config, DeletionMode, LimitsOfTenants, retention};
 use crate::folder;
 use crate::front::{self, Front, Lanes, Shared, was_prepared};
@@ -82,6 +86,8 @@ pub(crate) struct Boot {
     keeper_mesh: Mesh<DeletionRequest, DeletionReply>,
     rule_mesh: RuleMesh,
     ruler_mesh: Mesh<RulesRequest, RulesReply>,
+    /// The ways to the sink, if the bucket gets the log.
+    sinks: Option<SinkMesh>,
 }
 
 /// Where cores wait for each other, besides [`NodeState::recovered`].
@@ -93,6 +99,8 @@ struct Start {
     /// Nobody asks a shard for deletions any more.
     keeper_ended: Latch,
     stopped: Barrier,
+    /// The bucket has what it gets of this start.
+    followed: Latch,
 }
 
 impl Boot {
@@ -118,6 +126,7 @@ impl Boot {
             inflight_per_core: RULER_LANE_MESSAGES,
         };
         let metrics = NodeMetrics::new(cores, front::METRIC_NAMES);
+        let sinks = bucket::sinks(&config);
         let node = NodeState::new(config, limits, doors, stop, metrics, surroundings);
         Boot {
             shared: Shared::new(&node),
@@ -128,11 +137,13 @@ impl Boot {
                 drained: Barrier::new(cores),
                 keeper_ended: Latch::new(),
                 stopped: Barrier::new(cores),
+                followed: Latch::new(),
             }),
             mesh: Mesh::new(cores, mesh_options),
             keeper_mesh: Mesh::new(cores, keeper_options),
             rule_mesh: rule_mesh(cores),
             ruler_mesh: Mesh::new(cores, ruler_options),
+            sinks,
         }
     }
 }
@@ -161,11 +172,22 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
     let serving = listen::start(&runtime, &node, &front);
     drop(runtime.spawn(watch::run(runtime.clone(), Arc::clone(&node))));
 
+    let store = match bucket::store(&runtime, &node.config).await {
+        Ok(store) => store,
+        Err(text) => {
+            node.fail(text);
+            None
+        }
+    };
     // Held until the end: it keeps other processes off the data folder.
-    let folder = if runtime.core().0 == 0 { claim_folder(&runtime, &boot).await } else { None };
+    let mut folder =
+        if core.0 == 0 { claim_folder(&runtime, &boot, store.clone()).await } else { None };
     boot.start.plan_known.wait().await;
     let shard_runs = match boot.start.plan.get() {
-        Some(Some(plan)) => start_shard(&runtime, &node, plan, inbox).await,
+        Some(Some(plan)) => {
+            let outside = Outside { store: store.clone(), sinks: boot.sinks.clone() };
+            start_shard(&runtime, &node, plan, outside, inbox).await
+        }
         _ => false,
     };
     if shard_runs {
@@ -177,9 +199,16 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
     let evaluating = runtime.spawn(front.serve_rules(rule_inbox, node.stop.clone()));
     let syslog = runtime.spawn(front.serve_syslog());
     let (keeper_stop, ruler_stop) = (Latch::new(), Latch::new());
-    let (mut keeping, mut ruling) = (None, None);
+    let follower_stop = Latch::new();
+    let (mut keeping, mut ruling, mut following) = (None, None, Vec::new());
     if runtime.core().0 == 0 {
         node.recovered.wait().await;
+        if node.failure().is_none()
+            && let (Some(folder), Some(store)) = (&mut folder, store)
+        {
+            let parts = bucket::Parts { store, sinks: boot.sinks.as_ref() };
+            following = bucket::follow(&runtime, &node, folder, parts, &caller, &follower_stop);
+        }
         if let Some(keeper) = keeper(&runtime, &boot, &caller) {
             keeping = Some(runtime.spawn(keeper.run(keeper_inbox, keeper_stop.clone())));
         }
@@ -235,6 +264,15 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
     boot.start.stopped.arrive();
     boot.start.stopped.wait().await;
     if runtime.core().0 == 0 {
+        follower_stop.trigger();
+        for task in following {
+            task.await;
+        }
+        boot.start.followed.trigger();
+    }
+    // The follower asks all shards.
+    boot.start.followed.wait().await;
+    if runtime.core().0 == 0 {
         node.refusals.tell_rest(runtime.now(), true);
     }
     if folder.is_some() {
@@ -278,18 +316,27 @@ fn keeper<R: Runtime>(
         changes: node.changes.clone(),
         deletions: node.deletions.clone(),
         memory: node.budgets.streams.clone(),
+        bucket: node.config.bucket.is_some().then(|| Arc::clone(&node.bucket)),
     };
     Some(Keeper::new(runtime.clone(), plan, links, config))
 }
 
 /// Opens the data folder. Waits for a process that holds it and is going.
-async fn open_folder<R: Runtime>(runtime: &R, node: &NodeState) -> Result<Node<R>, NodeError> {
+async fn open_folder<R: Runtime>(
+    runtime: &R,
+    node: &NodeState,
+    store: Option<Store<R>>,
+) -> Result<Node<R>, NodeError> {
     let data_dir = &node.config.data_dir;
-    let options = OpenOptions { ignores_unknown_versions: node.config.ignore_unknown_versions };
+    let options = OpenOptions {
+        ignores_unknown_versions: node.config.ignore_unknown_versions,
+        ..OpenOptions::default()
+    };
     let deadline = runtime.now().after(LEAVING_PATIENCE);
     let mut has_waited = false;
     loop {
-        let opened = open_node_with(runtime, data_dir, options).await;
+        let bucket = store.clone().map(|store| (store, bucket::ledger_options(&node.config)));
+        let opened = open_node_in(runtime, data_dir, options, bucket).await;
         let is_over = runtime.now() >= deadline || node.stop.is_triggered();
         if is_over || !matches!(opened, Err(NodeError::InUse(_))) {
             return opened;
@@ -310,10 +357,16 @@ async fn open_folder<R: Runtime>(runtime: &R, node: &NodeState) -> Result<Node<R
     }
 }
 
-async fn claim_folder<R: Runtime>(runtime: &R, boot: &Boot) -> Option<Node<R>> {
+async fn claim_folder<R: Runtime>(
+    runtime: &R,
+    boot: &Boot,
+    store: Option<Store<R>>,
+) -> Option<Node<R>> {
     boot.node.services.set_whole(Component::Store, State::Starting);
     let opened = match folder::check(runtime, &boot.node.config).await {
-        Ok(()) => open_folder(runtime, &boot.node).await.map_err(|error| {
+        // The bucket cannot be reached, which was told.
+        Ok(()) if boot.node.failure().is_some() => Err(String::new()),
+        Ok(()) => open_folder(runtime, &boot.node, store).await.map_err(|error| {
             folder::explain(&error, &boot.node.config.data_dir, &boot.node.surroundings.user)
         }),
         Err(text) => Err(text),
@@ -325,6 +378,7 @@ async fn claim_folder<R: Runtime>(runtime: &R, boot: &Boot) -> Option<Node<R>> {
                 Ok(is_set) => boot.node.asked.is_prepared.store(is_set, Ordering::Release),
                 Err(error) => boot.node.fail(format!("cannot read the data folder: {error}")),
             }
+            boot.node.replay.layout.get_or_init(|| node.plan.layout());
             boot.node.replay.progress.get_or_init(|| Arc::clone(&node.plan.progress));
             (Some(node.plan.clone()), Some(node))
         }
@@ -339,12 +393,19 @@ async fn claim_folder<R: Runtime>(runtime: &R, boot: &Boot) -> Option<Node<R>> {
     node
 }
 
+/// Where a shard's data goes besides the data folder.
+struct Outside<R: Runtime> {
+    store: Option<Store<R>>,
+    sinks: Option<SinkMesh>,
+}
+
 /// Replays this core's part of the log and starts its shard. Returns whether it
 /// runs.
 async fn start_shard<R: Runtime>(
     runtime: &R,
     node: &NodeState,
     plan: &NodePlan,
+    Outside { store, sinks }: Outside<R>,
     inbox: Inbox<ShardRequest, ShardReply>,
 ) -> bool {
     let core = runtime.core();
@@ -363,7 +424,8 @@ async fn start_shard<R: Runtime>(
             // While one half is being sealed the other one fills.
             wal_max_bytes: node.config.wal.max_bytes / cores / 2,
             max_age: node.config.head_max_age,
-            on_stop: node.config.wal.flush_on_shutdown,
+            // A machine that has stopped in order can be replaced.
+            on_stop: node.config.wal.flush_on_shutdown || node.config.bucket.is_some(),
         },
         compaction: CompactionPolicy {
             enabled: node.config.compaction_enabled,
@@ -384,9 +446,10 @@ async fn start_shard<R: Runtime>(
         tails: node.budgets.tails.clone(),
         changes: node.changes.clone(),
         deletions: Arc::clone(&plan.deletions.filters),
+        sink: sinks,
     };
     let begun = runtime.now();
-    match host::start(runtime, plan, config, inbox).await {
+    match host::start(runtime, plan, config, inbox, store).await {
         Ok(found) => {
             if found.files > 0 {
                 tracing::info!(

@@ -7,6 +7,7 @@ mod allocator;
 mod app;
 mod ask;
 mod banner;
+mod bucket;
 mod cli;
 mod config;
 mod folder;

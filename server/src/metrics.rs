@@ -3,6 +3,7 @@
 //! Every core writes to its own slot only, with relaxed atomics, so counting
 //! costs no cache line that another core writes; a scrape adds the slots up.
 
+mod bucket;
 mod compactor;
 mod deletions;
 mod disk;
@@ -29,6 +30,7 @@ use std::time::Duration;
 use logsvc_rules::messages::RulerNumbers;
 use logsvc_runtime::{Budget, CoreId, DiskSpace};
 use logsvc_shards::deletion::DeletionStatus;
+use logsvc_shards::follower::BucketNumbers;
 use logsvc_shards::messages::ShardStatus;
 
 use crate::config::Choice;
@@ -134,6 +136,8 @@ pub(crate) struct Gauges<'a> {
     pub(crate) replay_bytes: (u64, u64),
     /// The file system that holds the data; `None` if the system does not tell.
     pub(crate) disk: Option<DiskSpace>,
+    /// Numbers of the bucket; `None` if there is none.
+    pub(crate) bucket: Option<BucketNumbers>,
     /// Whether pushes and queries are taken.
     pub(crate) is_ready: bool,
 }
@@ -199,6 +203,7 @@ impl NodeMetrics {
         let help = "Whether pushes and queries are taken, as /ready says it.";
         out.single("logsvc_ready", "gauge", help, u64::from(gauges.is_ready));
         disk::expose(gauges.disk, &mut out);
+        bucket::expose(gauges.bucket, &mut out);
         process::expose(gauges.started_ns, &mut out);
         let name = "loki_internal_log_messages_total";
         out.family(name, "counter", "Lines that were logged.");

@@ -16,6 +16,8 @@ use logsvc_http::ConnectionLimit;
 use logsvc_runtime::{Bell, Budget, Latch, ServiceManager};
 use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::deletion::NodeDeletions;
+use logsvc_shards::follower::BucketStatus;
+use logsvc_shards::types::Layout;
 use logsvc_shards::wal::progress::ReplayProgress;
 
 use crate::config::{Config, LimitsOfTenants, Origin, TenantLimits, TlsAcceptor};
@@ -82,11 +84,26 @@ pub(crate) struct Budgets {
     pub(crate) windows: Budget,
     /// Entries on their way to tails.
     pub(crate) tails: Budget,
+    /// Segments on their way into the bucket.
+    pub(crate) uploads: Budget,
 }
 
 /// The queries of rules get so many bytes, unless that is more than a quarter of the memory for
 /// queries: blocks of two megabytes are worked on at a time.
 const RULES_MEMORY_MIN: u64 = 8 << 20;
+
+/// The shortest part of a long segment: stores refuse less.
+pub(crate) const PART_MIN_BYTES: u64 = 5 << 20;
+/// The longest one.
+pub(crate) const PART_MAX_BYTES: u64 = 16 << 20;
+
+/// Memory for what is on its way into the bucket: two parts at least. Decoded blocks give it.
+fn upload_memory_bytes(config: &Config) -> u64 {
+    if config.bucket.is_none() {
+        return 0;
+    }
+    (config.memory_max_bytes / 16).clamp(2 * PART_MIN_BYTES, 4 * PART_MAX_BYTES)
+}
 
 impl Budgets {
     fn new(config: &Config) -> Budgets {
@@ -95,18 +112,20 @@ impl Budgets {
             .max(RULES_MEMORY_MIN)
             .min(config.query_budget_bytes / 4);
         let windows_bytes = config.result_budget_bytes / 4;
+        let uploads_bytes = upload_memory_bytes(config);
         Budgets {
             bodies: Budget::with_owners("bodies", config.body_budget_bytes),
             handshakes: Budget::new("handshakes", config.body_budget_bytes / 32),
             heads: Budget::new("heads", config.heads_budget_bytes),
             streams: Budget::new("streams", config.stream_budget_bytes),
-            cache: Budget::new("cache", config.cache_budget_bytes),
+            cache: Budget::new("cache", config.cache_budget_bytes.saturating_sub(uploads_bytes)),
             directories: Budget::new("directories", config.directory_budget_bytes),
             queries: Budget::new("queries", config.query_budget_bytes - rules_bytes),
             rules: Budget::new("rules", rules_bytes),
             results: Budget::new("results", config.result_budget_bytes - windows_bytes),
             windows: Budget::new("windows", windows_bytes),
             tails: Budget::new("tails", config.tail_budget_bytes),
+            uploads: Budget::new("uploads", uploads_bytes),
         }
     }
 }
@@ -239,6 +258,8 @@ fn refusals_max_bytes(memory_max_bytes: u64) -> usize {
 pub(crate) struct Replay {
     /// How far it is, once the data folder has been looked at.
     pub(crate) progress: OnceLock<Arc<ReplayProgress>>,
+    /// Which core owns which streams, once the data folder has been looked at.
+    pub(crate) layout: OnceLock<Layout>,
     /// How long the slowest shard took, in us.
     pub(crate) slowest_us: AtomicU64,
 }
@@ -315,6 +336,8 @@ pub(crate) struct NodeState {
     pub(crate) intake: IntakeHealth,
     /// When each core last had its turn, in ms of its clock.
     pub(crate) beats: Box<[AtomicU64]>,
+    /// How the node and its bucket stand; says nothing without one.
+    pub(crate) bucket: Arc<BucketStatus>,
     /// Where the process runs, and what it was started with.
     pub(crate) surroundings: Surroundings,
     address: OnceLock<SocketAddr>,
@@ -346,6 +369,7 @@ impl NodeState {
             asked: Asked::default(),
             intake: IntakeHealth::new(cores),
             beats: (0..cores).map(|_| AtomicU64::new(0)).collect(),
+            bucket: Arc::default(),
             surroundings,
             address: OnceLock::new(),
             failure: OnceLock::new(),

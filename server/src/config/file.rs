@@ -1,10 +1,11 @@
 //! The YAML file, split into settings.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use super::foreign;
 use super::nearest::nearest;
+use super::ruler::NEEDED_FILE_MAX_BYTES;
 use super::table::{SETTINGS, Setting, by_path};
 use super::yaml::{self, Entry, Node, TEXT_MAX_BYTES};
 
@@ -69,6 +70,15 @@ impl UnknownKey {
             None => format!("{path}: unknown key in line {line}"),
         }
     }
+}
+
+/// Reads a file of credentials.
+pub(super) fn read_small(path: &Path) -> io::Result<String> {
+    #[expect(clippy::disallowed_methods, reason = "at the start, or on a side thread")]
+    let file = std::fs::File::open(path)?;
+    let mut text = String::new();
+    file.take(NEEDED_FILE_MAX_BYTES.into()).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Reads the file as text.

@@ -12,6 +12,7 @@
 mod access;
 mod advice;
 mod blocked;
+mod bucket;
 mod cgroup;
 mod check;
 mod choice;
@@ -58,6 +59,7 @@ use logsvc_shards::wal::SyncPolicy;
 pub(crate) use access::AccessConfig;
 pub(crate) use advice::advice;
 pub(crate) use blocked::BlockedQueries;
+pub(crate) use bucket::{BucketConfig, BucketSettings, Durability, Environment};
 pub(crate) use choice::{Choice, LogFormat, LogLevel, RuntimeChoice};
 pub(crate) use deletion::DeletionMode;
 pub(crate) use elasticsearch::ElasticsearchSettings;
@@ -160,6 +162,11 @@ pub(crate) struct Config {
     pub(crate) retention_max_disk_percent: u16,
     /// The write-ahead log.
     pub(crate) wal: WalSettings,
+    /// The bucket that is the store, as the settings have it.
+    pub(crate) storage: BucketSettings,
+    /// The bucket that is the store; follows from `storage` and the environment. `None`:
+    /// everything is in the data folder.
+    pub(crate) bucket: Option<BucketConfig>,
     /// Attributes of OpenTelemetry resources that are labels for all tenants.
     pub(crate) otlp_index_labels: Vec<String>,
     /// Longest push body as sent.
@@ -223,6 +230,8 @@ pub(crate) struct RequestLog {
 pub(crate) struct WalSettings {
     /// When commits reach stable storage.
     pub(crate) sync: SyncPolicy,
+    /// Where an entry is when its push is answered.
+    pub(crate) durability: Durability,
     /// A file is closed once it is at least this long.
     pub(crate) file_max_bytes: u64,
     /// Entries are sealed so early that the log of the node stays below this.
@@ -293,10 +302,13 @@ impl Default for Config {
             retention_max_disk_percent: 0,
             wal: WalSettings {
                 sync: SyncPolicy::Always,
+                durability: Durability::Local,
                 file_max_bytes: 256 << 20,
                 max_bytes: 512 << 20,
                 flush_on_shutdown: true,
             },
+            storage: BucketSettings::default(),
+            bucket: None,
             otlp_index_labels: otlp::DEFAULT_INDEX_LABELS.map(str::to_owned).to_vec(),
             push_body_max_bytes: 100 << 20,
             push_decompressed_max_bytes: 5_242_880_000,
@@ -360,6 +372,7 @@ impl Config {
             self.max_concurrent_queries = QUERIES_PER_CORE * usize::from(self.cores);
         }
         self.out_of_order_window_ns = self.max_chunk_age_ns / 2;
+        self.storage.complete(self.wal.durability);
         Ok(())
     }
 }
@@ -429,12 +442,14 @@ pub(crate) fn load(
         Some(path) => file::read_first(path).map_err(|error| ConfigErrors(vec![error]))?,
         None => String::new(),
     };
+    let lookup =
+        |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     if expands_env {
-        let lookup =
-            |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
         text = expand::expand(&text, &lookup).map_err(|error| ConfigErrors(vec![error]))?;
     }
-    let (config, mut ignored_keys) = load_text(&text, flags, machine)?;
+    let environment =
+        Environment { variable: &lookup, file: &file::read_small, now_s: bucket::now_s() };
+    let (config, mut ignored_keys) = load_in(&text, flags, machine, &environment)?;
     let texts = config.runtime_files.iter().map(|path| file::read(Path::new(path)));
     let texts: Vec<String> =
         texts.collect::<Result<_, String>>().map_err(|error| ConfigErrors(vec![error]))?;
@@ -452,12 +467,23 @@ pub(crate) fn load(
     Ok(Loaded { config, limits: files.limits, ignored_keys, given })
 }
 
-/// The settings that the text of a file and flags give, and the keys of the file that
-/// mean nothing here.
+/// [`load_in`] with an empty environment.
+#[cfg(test)]
 fn load_text(
     text: &str,
     flags: &[GivenFlag],
     machine: &Machine,
+) -> Result<(Config, Vec<IgnoredKey>), ConfigErrors> {
+    load_in(text, flags, machine, &Environment::empty())
+}
+
+/// The settings that the text of a file and flags give in an environment, and the keys of the file
+/// that mean nothing here.
+fn load_in(
+    text: &str,
+    flags: &[GivenFlag],
+    machine: &Machine,
+    environment: &Environment<'_>,
 ) -> Result<(Config, Vec<IgnoredKey>), ConfigErrors> {
     let keys = file::parse(text).map_err(|error| ConfigErrors(vec![error]))?;
     let mut config = Config::default();
@@ -483,6 +509,9 @@ fn load_text(
         Ok(()) => check::check(&config, &mut errors),
         Err(error) => errors.push(error),
     }
+    let mut vain = Vec::new();
+    config.bucket = bucket::decide(&config, environment, &mut errors, &mut vain);
+    ignored.extend(vain.into_iter().map(|(path, reason)| IgnoredKey { path, reason }));
     if config.target != Config::default().target {
         ignored.push(IgnoredKey { path: "target".to_owned(), reason: ONE_PROCESS });
     }

@@ -1,5 +1,7 @@
 //! The documentation of all settings, generated from their table.
 
+mod bucket;
+
 use std::fmt::Write;
 
 use super::Config;
@@ -24,6 +26,7 @@ pub(super) fn markdown() -> String {
         writeln!(out, "| `{key}` | `--{flag}` | `{notation}` | `{default}` | {help} |")
             .expect("a String takes all");
     }
+    out.push_str(bucket::BUCKET);
     out.push_str(TLS);
     out.push_str(OTLP);
     out.push_str(RULER);
@@ -326,8 +329,8 @@ one follows `config error:`. These errors of Loki can occur: `retention period m
 enabled, but no runtime configuration file was configured`, `invalid ruler evaluation config:
 <details>`, `ruler remote write config: both 'client' and 'clients' options are defined`,
 `remote-write enabled but no clients URL are configured`, `remote-write enabled but client '<name>'
-URL for tenant <client-id> is not configured`, and the errors about TLS. Loki's other errors cannot
-occur:
+URL for tenant <client-id> is not configured`, the errors about TLS, and those about object stores
+(*Errors about buckets* above). Loki's other errors cannot occur:
 
 | Error of Loki | Why not |
 |---|---|
@@ -335,23 +338,6 @@ occur:
 
 /// Errors of the interface that cannot occur.
 const STARTUP_ERRORS_ELSEWHERE: &[(&str, &str)] = &[
-    (
-        "`too many storage configs provided in the common config`, `unsupported storage backend`, `unrecognized object_store type`, `unrecognized named storage config`, `unrecognized named storage type`, `storage prefix contains invalid characters`, `it is an error to specify a non zero query_store_max_look_back_period`",
-        "data is kept in files of this node; there is no choice of a store",
-    ),
-    (
-        "`unsupported S3 SSE type`, `invalid S3 SSE encryption context`, `the endpoint must not prefixed with the bucket name`, `sts-endpoint must be a valid url`, `connection string is either blank or malformed`",
-        "there are no object stores",
-    ),
-    (
-        "`CONFIG ERROR: schema v13 is required`, `CONFIG ERROR: tsdb index type is required`, `CONFIG ERROR: tsdb index type is configured`, `unrecognized store (index) type`",
-        "there are no schemas: structured metadata always works",
-    ),
-    (
-        "`CONFIG ERROR: compactor: working_directory: is empty`, `compactor.delete-request-store should be configured when retention is enabled`, `max compaction parallelism must be >= 1`",
-        "shards compact in the data folder, where delete requests are recorded, too; there is no \
-         other store",
-    ),
     (
         "`if persist_tokens is true, path_prefix MUST be defined`",
         "there is no ring and so there are no tokens",
@@ -375,10 +361,6 @@ const STARTUP_ERRORS_ELSEWHERE: &[(&str, &str)] = &[
     (
         "`addresses requires a list of comma separated strings in DNS service discovery format with at least one item`",
         "there are no bloom gateways: filters are in segments",
-    ),
-    (
-        "`invalid checkpoint duration`",
-        "the write-ahead log has no checkpoints: entries are sealed into segments",
     ),
     (
         "`pattern ingester replication factor must be 1`, `retain-for must be greater than or equal to chunk-duration`, `chunk-duration must be greater than or equal to sample-interval`, `volume_threshold must be between 0 and 1`",

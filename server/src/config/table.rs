@@ -57,6 +57,7 @@ macro_rules! settings {
     (@) => { false };
 }
 
+mod bucket;
 mod elasticsearch;
 mod journald;
 mod lines;
@@ -68,7 +69,16 @@ mod syslog;
 pub(crate) static SETTINGS: &[Setting] = &joined::<{ count(PARTS) }>(PARTS);
 
 const PARTS: &[&[Setting]] = &[
-    NODE,
+    SERVER,
+    bucket::COMMON,
+    DATA,
+    bucket::OWN,
+    COMPACTION,
+    bucket::COMPACTOR,
+    INTAKE,
+    bucket::INGESTER,
+    QUERIES,
+    bucket::LOKI,
     elasticsearch::NODE,
     journald::NODE,
     lines::NODE,
@@ -103,8 +113,8 @@ const fn joined<const COUNT: usize>(parts: &[&[Setting]]) -> [Setting; COUNT] {
     rows
 }
 
-/// Settings of the node.
-const NODE: &[Setting] = settings! {
+/// Settings of the server: what it listens to and what it logs.
+const SERVER: &[Setting] = settings! {
     "target", "target",
         |c| Text(&mut c.target),
         "Parts of Loki, with commas between them. One process has all parts, so each of them \
@@ -185,6 +195,10 @@ const NODE: &[Setting] = settings! {
     "common.path_prefix", "common.path-prefix",
         |c| Folder(&mut c.data_dir),
         "Folder of all data; another name of data_dir.";
+};
+
+/// Settings of the data folder, of cores and of memory.
+const DATA: &[Setting] = settings! {
     "data_dir", "data-dir" common,
         |c| Folder(&mut c.data_dir),
         "Folder of all data; made if missing.";
@@ -210,6 +224,11 @@ const NODE: &[Setting] = settings! {
          most the entries of that time. never: whenever the system writes them; a crash of the \
          machine loses about 30 seconds. A crash of the process alone loses no entries in any \
          mode.";
+    "wal.durability", "wal.durability",
+        |c| Choice(&mut c.wal.durability),
+        "Where entries are when their push is answered. local: in the log on the local disk. \
+         store: in the bucket, so that the loss of the node and its disk loses none of them; a push \
+         takes longer.";
     "wal.file_max_bytes", "wal.file-max-bytes",
         |c| Bytes(&mut c.wal.file_max_bytes),
         "A file of the write-ahead log is closed at this size.";
@@ -233,6 +252,10 @@ const NODE: &[Setting] = settings! {
         "Whether to start although the data folder has files of another version that this \
          version cannot read. The server leaves these files as they are, and queries lack their \
          entries.";
+};
+
+/// Settings of what is done to stored entries.
+const COMPACTION: &[Setting] = settings! {
     "compaction.enabled", "compaction.enabled",
         |c| Bool(&mut c.compaction_enabled),
         "Whether the server merges small segments of a day into large ones when a core has time.";
@@ -258,6 +281,10 @@ const NODE: &[Setting] = settings! {
     "compactor.deletion_mode", "compactor.deletion-mode",
         |c| Choice(&mut c.limits.deletion_mode),
         "Old place of limits_config.deletion_mode, which wins.";
+};
+
+/// Settings of the disk's space and of requests.
+const INTAKE: &[Setting] = settings! {
     "retention.max_disk_bytes", "retention.max-disk-bytes",
         |c| Bytes(&mut c.retention_max_disk_bytes),
         "When segments take more than this, the server removes whole segments, oldest day first. \
@@ -294,6 +321,10 @@ const NODE: &[Setting] = settings! {
         |c| Nanos(&mut c.max_chunk_age_ns),
         "The server refuses entries that are older than the newest entry of their stream by more \
          than half of this.";
+};
+
+/// Settings of queries.
+const QUERIES: &[Setting] = settings! {
     "querier.tail_max_duration", "querier.tail-max-duration",
         |c| Duration(&mut c.tail_max_duration),
         "Longest time that a tail stays open.";

@@ -16,6 +16,7 @@ mod access;
 mod answers;
 mod backup;
 mod bad_input;
+mod bucket;
 mod crash;
 mod deletion;
 mod full_disk;

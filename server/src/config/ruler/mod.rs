@@ -12,7 +12,7 @@ mod check;
 mod client;
 mod notifier;
 mod relabel;
-mod sections;
+pub(in crate::config) mod sections;
 mod tenant;
 #[cfg(test)]
 mod tests;
@@ -28,7 +28,8 @@ pub(crate) use check::{LimitsOfAll, NEEDED_FILE_MAX_BYTES};
 pub(crate) use client::ClientChange;
 pub(crate) use notifier::{AlertmanagerSettings, TenantAlertmanager};
 pub(crate) use urls::Urls;
-pub(crate) use written::{HIDDEN, Headers, Structured, Written};
+pub(in crate::config) use urls::unescaped;
+pub(crate) use written::{HIDDEN, Headers, Meaning, Structured, Written};
 
 /// Settings of the ruler that hold for the node.
 #[derive(Clone, Debug, PartialEq)]

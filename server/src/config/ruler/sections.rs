@@ -11,17 +11,17 @@ use serde_json::{Map, Value};
 use crate::config::nearest::nearest;
 
 /// A section.
-pub(super) fn section(value: &Value) -> Result<&Map<String, Value>, String> {
+pub(in crate::config) fn section(value: &Value) -> Result<&Map<String, Value>, String> {
     value.as_object().ok_or_else(|| "must be a section".to_owned())
 }
 
 /// A list.
-pub(super) fn list(value: &Value) -> Result<&[Value], String> {
+pub(in crate::config) fn list(value: &Value) -> Result<&[Value], String> {
     value.as_array().map(Vec::as_slice).ok_or_else(|| "must be a list".to_owned())
 }
 
 /// A single value as text; numbers need no quotes.
-pub(super) fn text(value: &Value) -> Result<String, String> {
+pub(in crate::config) fn text(value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Number(number) => Ok(number.to_string()),
@@ -31,7 +31,7 @@ pub(super) fn text(value: &Value) -> Result<String, String> {
 }
 
 /// `true` or `false`.
-pub(super) fn truth(value: &Value) -> Result<bool, String> {
+pub(in crate::config) fn truth(value: &Value) -> Result<bool, String> {
     match (value, value.as_str()) {
         (Value::Bool(truth), _) => Ok(*truth),
         (_, Some("true")) => Ok(true),
@@ -41,14 +41,14 @@ pub(super) fn truth(value: &Value) -> Result<bool, String> {
 }
 
 /// A whole number of 0 or more.
-pub(super) fn count<N: TryFrom<u64>>(value: &Value) -> Result<N, String> {
+pub(in crate::config) fn count<N: TryFrom<u64>>(value: &Value) -> Result<N, String> {
     let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
     let number = number.and_then(|number| N::try_from(number).ok());
     number.ok_or_else(|| "must be a whole number of 0 or more".to_owned())
 }
 
 /// A duration in the notation of Prometheus or Go; not negative.
-pub(super) fn duration(value: &Value) -> Result<Duration, String> {
+pub(in crate::config) fn duration(value: &Value) -> Result<Duration, String> {
     let text = text(value)?;
     let ns = parse_model_duration_ns(&text).ok().or_else(|| parse_go_duration_ns(&text).ok());
     let ns = ns.filter(|&ns| ns >= 0);
@@ -57,7 +57,7 @@ pub(super) fn duration(value: &Value) -> Result<Duration, String> {
 }
 
 /// A duration that is not 0.
-pub(super) fn some_time(value: &Value) -> Result<Duration, String> {
+pub(in crate::config) fn some_time(value: &Value) -> Result<Duration, String> {
     let time = duration(value)?;
     if time.is_zero() { Err("must be more than 0".to_owned()) } else { Ok(time) }
 }
@@ -67,7 +67,7 @@ pub(super) fn some_time(value: &Value) -> Result<Duration, String> {
 /// # Errors
 /// The first error of a key, or a key that is in none of `known`. `read` decides; `known` serves
 /// to find the nearest one.
-pub(super) fn each(
+pub(in crate::config) fn each(
     value: &Value,
     known: &[&str],
     mut read: impl FnMut(&str, &Value) -> Result<(), String>,

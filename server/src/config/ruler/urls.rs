@@ -90,7 +90,7 @@ pub(super) fn without_user(url: &str) -> (String, Option<ClientAuth>) {
 }
 
 /// The text with its percent escapes decoded; escapes that are none stay.
-fn unescaped(text: &str) -> String {
+pub(in crate::config) fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, after)) = rest.split_first() {

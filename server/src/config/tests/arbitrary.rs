@@ -24,7 +24,7 @@ fn files(data: &[u8]) {
     }
 }
 
-const SEEDS: [&str; 7] = [
+const SEEDS: [&str; 9] = [
     "auth_enabled: true\nserver: {http_listen_port: 1, log_level: warn}\ncores: 3\n",
     "limits_config:\n  max_line_size: &a 1KB\n  retention_stream: [{selector: '{a=\"b\"}', period: 24h}]\n",
     "overrides:\n  a: {max_line_size: 5, otlp_config: {severity_text_as_label: true}}\n---\noverrides: {b: }\n",
@@ -33,6 +33,10 @@ const SEEDS: [&str; 7] = [
     "ruler: {alertmanager_url: 'http://a', external_labels: {a: b}, remote_write: {clients: {c: \
      {url: 'http://h', queue_config: {min_backoff: 1s}}}}}\nlimits_config: \
      {ruler_remote_write_relabel_configs: [{action: drop, regex: x}]}\n",
+    "storage: {bucket: 's3://b/p', bucket_region: r}\nwal: {durability: store}\n",
+    "common: {storage: {s3: {s3: 's3://r/b', sse: {type: SSE-S3}}}}\nstorage_config: {azure: \
+     {account_name: a}, named_stores: {gcs: {mine: {bucket_name: b}}}}\nschema_config: {configs: \
+     [{from: 2020-01-01, store: tsdb, object_store: mine, schema: v13}]}\n",
     "common: {path_prefix: \"\\u00e9 \\n\"}\nlimits_config: {otlp_config: {log_attributes: [{action: drop, regex: 'a.*'}]}}\n",
 ];
 

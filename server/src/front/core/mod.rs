@@ -8,12 +8,13 @@ mod tenant;
 
 use std::sync::Arc;
 
-use logsvc_proto::TenantId;
+use logsvc_proto::{StreamId, TenantId};
 use logsvc_rules::messages::{RulesReply, RulesRequest};
-use logsvc_runtime::Runtime;
 use logsvc_runtime::mesh::Caller;
+use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::deletion::{DeletionReply, DeletionRequest};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
+use logsvc_shards::types::Layout;
 
 use crate::config::{Config, Limits, LimitsView};
 use crate::metrics::CoreMetrics;
@@ -66,6 +67,13 @@ impl<R: Runtime> Core<R> {
     /// The memory of the node.
     pub(crate) fn budgets(&self) -> &Budgets {
         &self.node.budgets
+    }
+
+    /// The core that owns a stream. Nothing is pushed before the data folder was looked at.
+    pub(crate) fn owner_of(&self, stream: StreamId) -> CoreId {
+        let layout = self.node.replay.layout.get().copied();
+        let layout = layout.unwrap_or_else(|| Layout::of_cores(self.runtime.core_count()));
+        CoreId(layout.core_of(stream))
     }
 
     /// Counters that only this core writes.

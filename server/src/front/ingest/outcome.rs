@@ -262,7 +262,7 @@ fn append_error(error: AppendError) -> ApiError {
         AppendError::Log(WalUnavailable::TooLarge) => {
             ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, error.to_string())
         }
-        AppendError::Log(WalUnavailable::Disk) | AppendError::Disk(_) => {
+        AppendError::Log(WalUnavailable::Disk) | AppendError::Disk(_) | AppendError::Bucket(_) => {
             ApiError::unavailable(error.to_string())
         }
         AppendError::Stopping => ApiError::unavailable("Ingester is shutting down"),

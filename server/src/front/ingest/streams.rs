@@ -10,7 +10,7 @@ use logsvc_proto::error::ApiError;
 use logsvc_proto::labels::write_pairs_canonical;
 use logsvc_proto::push::{LabelForm, LabelSource};
 use logsvc_proto::{LabelParseError, Labels, LabelsBuilder, StreamId, TenantId};
-use logsvc_runtime::{CoreId, Runtime};
+use logsvc_runtime::Runtime;
 
 use super::Ingest;
 use super::refusals::Refusal;
@@ -61,7 +61,7 @@ impl<R: Runtime> Ingest<R> {
         let level = limits.log_level_fields.names().find_map(|name| labels.get(name));
         let stream = Rc::new(CachedStream {
             id,
-            shard: CoreId(id.shard(self.core.runtime.core_count())),
+            shard: self.core.owner_of(id),
             level: level.map(|level| normalize_level(level.as_bytes()).into()),
             refusal: refusal.map(Box::new),
             labels: Arc::new(labels),

@@ -152,6 +152,8 @@ impl<R: Runtime> Operator<R> {
             cores.map(|core| self.core.lanes.request_lane_depth(core)).collect();
         let files_sha256 = self.core.node.limits.current().files_sha256;
         let disk = self.core.runtime.disk_space(&self.core.config().data_dir).await.ok();
+        let bucket = self.core.config().bucket.as_ref();
+        let bucket = bucket.map(|_| self.core.node.bucket.numbers(self.core.runtime.now()));
         let budgets = self.core.budgets();
         let gauges = Gauges {
             budgets: &[
@@ -185,6 +187,7 @@ impl<R: Runtime> Operator<R> {
             append_failures: &self.core.node.intake.failures(),
             replay: Duration::from_micros(self.core.node.replay.slowest_us.load(Ordering::Acquire)),
             disk,
+            bucket,
             is_ready: self.ready().await.is_ok(),
             replay_bytes: self
                 .core

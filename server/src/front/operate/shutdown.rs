@@ -2,13 +2,14 @@
 //! `ingester/prepare_shutdown`, `ingester/shutdown` and `ingester/flush_shutdown`.
 //!
 //! Guarantees: 204 to a flush means that all entries that were in memory at the start of the
-//! request are in segments on stable storage. A prepared shutdown survives a restart: a marker file
+//! request are in segments on stable storage, and in the bucket if there is one. A prepared shutdown survives a restart: a marker file
 //! in the data folder records it. Failures: segments or the marker cannot be written (500); then
 //! the node is as it was.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use http::{Method, StatusCode};
 use logsvc_http::{Params, Request, Response};
@@ -24,6 +25,10 @@ use crate::services::{Component, State};
 
 /// The text of the marker file, for people who find it.
 const MARKER_TEXT: &[u8] = b"memory is written to segments when the server stops\n";
+
+/// How long a flush waits for the bucket, and how often it looks.
+const BUCKET_PATIENCE: Duration = Duration::from_secs(60);
+const BUCKET_PAUSE: Duration = Duration::from_millis(20);
 
 /// The file that says that the node is prepared for a shutdown.
 fn marker_path(data_dir: &Path) -> PathBuf {
@@ -46,6 +51,7 @@ impl<R: Runtime> Operator<R> {
     /// `flush`.
     pub(crate) async fn flush(&self) -> Result<Response, ApiError> {
         self.flush_shards().await?;
+        self.reach_bucket().await?;
         Ok(Response::new(StatusCode::NO_CONTENT))
     }
 
@@ -59,6 +65,25 @@ impl<R: Runtime> Operator<R> {
                 .map_err(|error| ApiError::bad_request(error.to_string()).with_newline())?;
         }
         self.flush().await
+    }
+
+    /// Waits until the bucket has everything, if there is one.
+    async fn reach_bucket(&self) -> Result<(), ApiError> {
+        let (node, runtime) = (&self.core.node, &self.core.runtime);
+        if node.config.bucket.is_none() {
+            return Ok(());
+        }
+        let wanted = node.bucket.want();
+        let deadline = runtime.now().after(BUCKET_PATIENCE);
+        while !node.bucket.has_reached(wanted) {
+            if runtime.now() >= deadline || node.bucket.is_lost() || node.stop.is_triggered() {
+                let text = "the entries are in segments on the disk of this node, and the bucket \
+                            has not taken them yet";
+                return Err(ApiError::unavailable(text).with_newline());
+            }
+            runtime.sleep_until(runtime.now().after(BUCKET_PAUSE)).await;
+        }
+        Ok(())
     }
 
     pub(super) async fn flush_shards(&self) -> Result<(), ApiError> {

@@ -160,7 +160,7 @@ fn settings_come_from_a_file_and_flags_win() {
     let folder = DataDir::new();
     let file = folder.path().join("config.yaml");
     let yaml = "auth_enabled: true\ncores: 1\nlimits_config:\n  max_line_size: 10\n\
-                schema_config:\n  configs: []\n";
+                memberlist:\n  join_members: []\n";
     std::fs::write(&file, yaml).expect("a file");
     let file = file.to_str().expect("a path of ASCII");
     let data = folder.path().join("data");
@@ -176,5 +176,5 @@ fn settings_come_from_a_file_and_flags_win() {
     assert_eq!(push(21, &headers), 400);
     assert_eq!(push(20, &headers[..1]), 401);
     let log = server.stop();
-    assert!(log.contains("schema_config"), "ignored keys are named: {log}");
+    assert!(log.contains("memberlist"), "ignored keys are named: {log}");
 }

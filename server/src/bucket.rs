@@ -1,0 +1,145 @@
+//! The bucket of the node: how a core reaches it, and who brings the segments into it.
+
+use std::sync::Arc;
+
+use logsvc_http::client::{Client, ClientConfig};
+use logsvc_runtime::mesh::Caller;
+use logsvc_runtime::{Latch, Runtime};
+use logsvc_shards::follower::{Follower, FollowerConfig};
+use logsvc_shards::ledger::LedgerOptions;
+use logsvc_shards::messages::{ShardReply, ShardRequest};
+use logsvc_shards::node::Node;
+use logsvc_shards::sink::{SinkConfig, SinkMesh};
+use logsvc_store::Store;
+use logsvc_store::cloud::CloudBucket;
+use logsvc_store::folder::FolderBucket;
+
+use crate::config::{BucketConfig, Config, Durability};
+use crate::node::{NodeState, PART_MAX_BYTES, PART_MIN_BYTES};
+use crate::version;
+
+#[cfg(feature = "tls")]
+type Dialer<R> = logsvc_tls::TlsDialer<R>;
+#[cfg(not(feature = "tls"))]
+type Dialer<R> = logsvc_runtime::PlainDialer<R>;
+
+/// Memory for log on its way into the bucket.
+const SINK_MEMORY_MIN_BYTES: u64 = 4 << 20;
+const SINK_MEMORY_MAX_BYTES: u64 = 32 << 20;
+
+/// Connections to the bucket that a core keeps.
+const IDLE_CONNECTIONS: usize = 64;
+
+/// The bucket as a core sees it; `None` if everything is in the data folder.
+///
+/// # Errors
+/// The settings contradict each other, or the folder cannot be used.
+pub(crate) async fn store<R: Runtime>(
+    runtime: &R,
+    config: &Config,
+) -> Result<Option<Store<R>>, String> {
+    let text = |error: &dyn std::fmt::Display| format!("cannot use the bucket: {error}");
+    match &config.bucket {
+        None => Ok(None),
+        Some(BucketConfig::Folder(path)) => {
+            let bucket = FolderBucket::open(runtime.clone(), path).await;
+            let bucket = bucket.map_err(|error| text(&error))?;
+            Ok(Some(Store::new(runtime.clone(), Box::new(bucket))))
+        }
+        Some(BucketConfig::Cloud(cloud)) => {
+            let dialer = dialer(runtime).await?;
+            let settings = ClientConfig {
+                max_idle_per_destination: IDLE_CONNECTIONS,
+                ..ClientConfig::default()
+            };
+            let client = Client::new(runtime.clone(), dialer, settings);
+            let bucket = CloudBucket::new(runtime.clone(), client, cloud);
+            let bucket = bucket.map_err(|error| text(&error))?;
+            Ok(Some(Store::new(runtime.clone(), Box::new(bucket))))
+        }
+    }
+}
+
+#[cfg(feature = "tls")]
+async fn dialer<R: Runtime>(runtime: &R) -> Result<Dialer<R>, String> {
+    let settings = logsvc_tls::ClientTlsSettings::default();
+    let loaded = Dialer::load(runtime.clone(), &settings).await;
+    loaded.map_err(|error| format!("cannot use the bucket: {error}"))
+}
+
+#[cfg(not(feature = "tls"))]
+async fn dialer<R: Runtime>(runtime: &R) -> Result<Dialer<R>, String> {
+    Ok(Dialer::new(runtime.clone()))
+}
+
+/// How the node joins the writers of its bucket.
+pub(crate) fn ledger_options(config: &Config) -> LedgerOptions {
+    LedgerOptions {
+        who: format!("logsvc {}, process {}", version::NUMBER, std::process::id()),
+        partitions: config.storage.partitions,
+        is_log_stored: config.wal.durability == Durability::Store,
+    }
+}
+
+/// The ways of the cores to the sink; `None` if the bucket does not get the log.
+pub(crate) fn sinks(config: &Config) -> Option<SinkMesh> {
+    let is_wanted = config.bucket.is_some() && config.wal.durability == Durability::Store;
+    let waiting_max_bytes =
+        (config.memory_max_bytes / 32).clamp(SINK_MEMORY_MIN_BYTES, SINK_MEMORY_MAX_BYTES);
+    let settings = SinkConfig { waiting_max_bytes, ..SinkConfig::default() };
+    is_wanted.then(|| SinkMesh::new(config.cores, settings))
+}
+
+/// The bucket of core 0.
+pub(crate) struct Parts<'a, R: Runtime> {
+    pub(crate) store: Store<R>,
+    pub(crate) sinks: Option<&'a SinkMesh>,
+}
+
+/// Begins to bring segments into the bucket, and the log if it gets it, until the latch is
+/// triggered. The node ends if the bucket is another's. For core 0.
+pub(crate) fn follow<R: Runtime>(
+    runtime: &R,
+    node: &Arc<NodeState>,
+    folder: &mut Node<R>,
+    Parts { store, sinks }: Parts<'_, R>,
+    shards: &Caller<ShardRequest, ShardReply>,
+    stop: &Latch,
+) -> Vec<R::Task<()>> {
+    let memory = node.budgets.uploads.clone();
+    let settings = &node.config;
+    let disk_bytes = [settings.storage.cache_max_bytes, settings.retention_max_disk_bytes];
+    let config = FollowerConfig {
+        cache_max_bytes: disk_bytes.into_iter().filter(|&bytes| bytes > 0).min(),
+        cache_max_percent: Some(settings.retention_max_disk_percent).filter(|&part| part > 0),
+        max_age: settings.storage.upload_max_age,
+        part_bytes: (memory.max_bytes() / 4).clamp(PART_MIN_BYTES, PART_MAX_BYTES),
+        memory,
+    };
+    let (status, epoch) = (Arc::clone(&node.bucket), folder.plan.epoch);
+    let follower =
+        Follower::new(runtime.clone(), folder, store.clone(), shards.clone(), config, status);
+    let Some(mut follower) = follower else { return Vec::new() };
+    let mut tasks = Vec::new();
+    if let Some(sinks) = sinks {
+        match sinks.sink(runtime.clone(), store, epoch) {
+            Ok(sink) => {
+                follower = follower.with_log(sink.index());
+                let (node, stop) = (Arc::clone(node), stop.clone());
+                tasks.push(runtime.spawn(async move {
+                    if let Err(error) = sink.run(stop).await {
+                        node.fail(format!("the bucket does not take the log any more: {error}"));
+                    }
+                }));
+            }
+            Err(error) => node.fail(format!("cannot use the bucket: {error}")),
+        }
+    }
+    let (node, stop) = (Arc::clone(node), stop.clone());
+    tasks.push(runtime.spawn(async move {
+        if let Err(error) = follower.run(stop).await {
+            node.fail(format!("the bucket cannot be written any more: {error}"));
+        }
+    }));
+    tasks
+}
