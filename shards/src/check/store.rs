@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use logsvc_runtime::Runtime;
 
+use crate::ledger::Mark;
 use crate::manifest::{
     CHECKPOINT_NAME, FoundSegment, LiveFiles, Unlisted, UnlistedKind, find_unlisted, lost_edits,
     path_of, read_manifest, survey_segments,
@@ -71,6 +72,11 @@ pub async fn check_store<R: Runtime>(
     let has_segments = !survey.segments.is_empty() || !survey.pending.is_empty();
     let manifest = read_manifest(runtime, &segments_dir, survey.logs.clone(), has_segments).await;
     let mut manifest = manifest.map_err(cannot_read(&segments_dir.join(CHECKPOINT_NAME)))?;
+    let mark = Mark::read(runtime, data_dir).await.map_err(cannot_read(data_dir))?;
+    if mark.is_some() {
+        // The files of any of them may have gone, since the bucket has them.
+        manifest.stored = manifest.live.keys().copied().collect();
+    }
     let unlisted = find_unlisted(runtime, &segments_dir, &survey, &manifest).await;
     let unlisted = unlisted.map_err(cannot_read(&segments_dir))?;
     let is_known = manifest.unknown.is_empty();
@@ -126,7 +132,11 @@ pub async fn check_store<R: Runtime>(
         for what in foreign_parts(segment.name, left) {
             report.damage(&path, 0, what);
         }
+        let has_file = is_pending || survey.segments.iter().any(|found| is_of(&found));
         match files.len_bytes(segment) {
+            Some(_) if !has_file => {
+                report.note(&path, 0, "a segment that is in the bucket only, and is not checked");
+            }
             None => report.damage(&path, 0, MISSING),
             Some(len) if len != segment.file_len => {
                 let what = format!("the segment has {len} bytes instead of {}", segment.file_len);

@@ -187,6 +187,11 @@ impl Fold {
         self.added.values()
     }
 
+    /// Whether the bucket lacks a segment.
+    pub(super) fn lacks(&self, name: SegmentName) -> bool {
+        self.added.contains_key(&name)
+    }
+
     /// Whether there is nothing to send.
     pub(super) fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.left.is_empty()

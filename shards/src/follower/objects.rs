@@ -76,8 +76,7 @@ impl<R: Runtime> Follower<R> {
     pub(super) fn retire(&mut self, name: SegmentName) {
         if let Some(gone) = self.objects.gone.get_mut(&name) {
             gone.readers = gone.readers.saturating_sub(1);
-        } else if self.objects.live.contains_key(&name) || self.in_flight.added.contains_key(&name)
-        {
+        } else if self.is_known(name) {
             *self.objects.retired.entry(name).or_default() += 1;
         }
     }
@@ -102,6 +101,13 @@ impl<R: Runtime> Follower<R> {
             let readers = users.saturating_sub(retired);
             self.objects.gone.insert(name, Gone { day, readers });
         }
+    }
+
+    /// Whether a segment is in the bucket, or may come into it.
+    fn is_known(&self, name: SegmentName) -> bool {
+        self.objects.live.contains_key(&name)
+            || self.in_flight.added.contains_key(&name)
+            || self.fold.lacks(name)
     }
 
     /// Whether a segment was opened by this start, or made.
