@@ -198,19 +198,33 @@ impl Fold {
     }
 
     /// What goes now: all that is bound, and the free segments that `is_due` names, of which up to
-    /// `max_bytes`. At least one of these.
+    /// `max_bytes`. At least one of these. What a shard has made before something that goes, goes
+    /// too: should the disk be lost, its entries come from the log, and would stand behind later
+    /// ones of the same nanosecond.
     pub(super) fn take_batch(&mut self, is_due: impl Fn(&Added) -> bool, max_bytes: u64) -> Batch {
         let mut batch = Batch { removed: std::mem::take(&mut self.removed), ..Batch::default() };
-        let mut free_bytes = 0;
-        let mut goes = |added: &Added| {
-            if !added.is_free {
-                return true;
-            }
-            let is_taken = is_due(added) && (free_bytes == 0 || free_bytes < max_bytes);
-            free_bytes += if is_taken { added.live.file_len } else { 0 };
-            is_taken
+        let mut last_edits: BTreeMap<u16, u64> = BTreeMap::new();
+        for added in self.added.values().filter(|added| !added.is_free || is_due(added)) {
+            let last = last_edits.entry(added.core).or_default();
+            *last = added.edit.max(*last);
+        }
+        // Segments of the start may be of any core.
+        let of_start = |added: &Added| added.edit == FIRST_EDIT && !last_edits.is_empty();
+        let goes = |added: &&Added| {
+            let is_before = last_edits.get(&added.core).is_some_and(|&last| added.edit <= last);
+            !added.is_free || is_before || of_start(added)
         };
-        batch.added = self.added.extract_if(.., |_, added| goes(added)).collect();
+        let mut going: Vec<Added> = self.added.values().filter(goes).copied().collect();
+        going.sort_unstable_by_key(|added| (added.edit, added.live.name));
+        let mut free_bytes = 0;
+        for added in going {
+            if added.is_free && free_bytes > 0 && free_bytes >= max_bytes {
+                continue;
+            }
+            free_bytes += if added.is_free { added.live.file_len } else { 0 };
+            self.added.remove(&added.live.name);
+            batch.added.insert(added.live.name, added);
+        }
         let stays = |name| self.added.contains_key(&name);
         batch.left = self.left.extract_if(.., |part| !stays(part.segment)).collect();
         // Segments of the start may have entries of any core, from logs that are covered.

@@ -175,7 +175,8 @@ fn a_node_that_was_taken_over_acknowledges_nothing() {
         // What it acknowledges until it knows was in the bucket before the heir had fenced the log:
         // answers of the bucket get lost. The heir has it, as is checked below.
         let is_lost = || zombie.sinks().status().numbers().is_lost;
-        for _ in 0..120 {
+        // It looks every half minute, and a slow request takes as long.
+        for _ in 0..600 {
             if !is_lost() {
                 simulation.run_for(Duration::from_millis(500));
             }
