@@ -21,7 +21,7 @@ use crate::manifest::SegmentName;
 /// Segments that are on their way at once.
 const SEGMENTS_AT_ONCE: usize = 4;
 /// How long one attempt has patience with the bucket.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The first pause after a failure; pauses double up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -116,7 +116,7 @@ impl<R: Runtime> Sender<R> {
         let live = &added.live;
         let path = live.name.path(&self.segments_dir, live.day);
         let name = live.name.object_name(live.day);
-        let result = self.uploader.upload(&path, &name, live, self.until()).await;
+        let result = self.uploader.upload(&path, &name, live).await;
         if result.is_ok() {
             self.status.note_upload(live.file_len);
         }

@@ -20,6 +20,12 @@ use crate::manifest::LiveSegment;
 /// Bytes of a segment's beginning that no other segment of its name has.
 const PROOF_LEN: u64 = 64;
 
+/// How long a request has patience with the bucket, beside the time for its bytes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The slowest way to a bucket that is of use.
+const MIN_RATE_BYTES_PER_S: u64 = 1 << 20;
+
 /// The pause before memory is asked for again.
 const MEMORY_PAUSE: Duration = Duration::from_millis(10);
 
@@ -60,7 +66,6 @@ impl<R: Runtime> Uploader<R> {
         path: &Path,
         name: &ObjectName,
         live: &LiveSegment,
-        until: Monotonic,
     ) -> Result<(), UploadError> {
         let file = match self.runtime.open(path, OpenMode::Read).await {
             Ok(file) => Rc::new(file),
@@ -70,23 +75,30 @@ impl<R: Runtime> Uploader<R> {
             Err(error) => return Err(error.into()),
         };
         if live.file_len <= self.part_bytes {
-            return self.create(&file, name, live.file_len, until).await;
+            return self.create(&file, name, live.file_len).await;
         }
         // An attempt before may have come to its end.
-        match self.store.info(name, until).await {
+        match self.store.info(name, self.until(0)).await {
             Ok(info) if info.len_bytes == live.file_len => return Ok(()),
             Ok(_) => return Err(UploadError::Taken(name.clone())),
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error.into()),
         }
-        let upload = self.store.begin(name, until).await?;
-        let sent = self.send_parts(&file, name, &upload, live.file_len, until).await;
+        let upload = self.store.begin(name, self.until(0)).await?;
+        let sent = self.send_parts(&file, name, &upload, live.file_len).await;
         if sent.is_err()
-            && let Err(error) = self.store.abort(name, &upload, until).await
+            && let Err(error) = self.store.abort(name, &upload, self.until(0)).await
         {
             tracing::warn!(%error, "an upload that has failed may leave parts in the bucket");
         }
         sent
+    }
+
+    /// How long a request has patience that sends so many bytes. A bucket that is away is to be told
+    /// soon.
+    fn until(&self, len_bytes: u64) -> Monotonic {
+        let moving = Duration::from_millis(len_bytes.saturating_mul(1_000) / MIN_RATE_BYTES_PER_S);
+        self.runtime.now().after(PATIENCE + moving)
     }
 
     async fn create(
@@ -94,11 +106,10 @@ impl<R: Runtime> Uploader<R> {
         file: &Rc<R::File>,
         name: &ObjectName,
         len_bytes: u64,
-        until: Monotonic,
     ) -> Result<(), UploadError> {
         let (_memory, body) = self.read(file, 0, len_bytes).await?;
         let proof = 0..len_bytes.min(PROOF_LEN) as usize;
-        match self.store.create(name, body, proof, until).await? {
+        match self.store.create(name, body, proof, self.until(len_bytes)).await? {
             Created::New => Ok(()),
             Created::Existing(_) => Err(UploadError::Taken(name.clone())),
         }
@@ -110,7 +121,6 @@ impl<R: Runtime> Uploader<R> {
         name: &ObjectName,
         upload: &UploadId,
         len_bytes: u64,
-        until: Monotonic,
     ) -> Result<(), UploadError> {
         let count = len_bytes.div_ceil(self.part_bytes);
         let parts = stream::iter(0..count).map(|number| async move {
@@ -118,10 +128,12 @@ impl<R: Runtime> Uploader<R> {
             let part_len = self.part_bytes.min(len_bytes - offset);
             let (_memory, body) = self.read(file, offset, part_len).await?;
             let place = PartPlace { number: number as usize, offset_bytes: offset };
-            Ok::<_, UploadError>(self.store.put_part(name, upload, place, body, until).await?)
+            Ok::<_, UploadError>(
+                self.store.put_part(name, upload, place, body, self.until(part_len)).await?,
+            )
         });
         let parts: Vec<_> = parts.buffered(PARTS_AT_ONCE).try_collect().await?;
-        Ok(self.store.complete(name, upload, &parts, len_bytes, until).await?)
+        Ok(self.store.complete(name, upload, &parts, len_bytes, self.until(0)).await?)
     }
 
     async fn read(
