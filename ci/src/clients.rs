@@ -136,8 +136,9 @@ fn prepare_node(sources: &Path, home: &Path) -> Result<Option<Command>> {
     Ok(Some(test))
 }
 
-/// Installs the packages that the lock file in `sources` lists, one of which is `probed`, into a
-/// folder. False where they cannot be installed.
+/// Installs packages into a folder, one of which is `probed`: those that the lock file in `sources`
+/// lists, or without one those of `package.json`, as of the day in `.npmrc`. False where they cannot
+/// be installed.
 pub(crate) fn prepare_node_folder(folder: &Path, sources: &Path, probed: &str) -> Result<bool> {
     for program in ["node", "npm"] {
         let mut version = Command::new(program);
@@ -147,11 +148,17 @@ pub(crate) fn prepare_node_folder(folder: &Path, sources: &Path, probed: &str) -
             return Ok(false);
         }
     }
-    let installed = Installed::of(folder, &sources.join("package-lock.json"))?;
+    let lock = "package-lock.json";
+    let (list, second) = if sources.join(lock).exists() {
+        (lock, "package.json")
+    } else {
+        ("package.json", ".npmrc")
+    };
+    let installed = Installed::of(folder, &sources.join(list))?;
     if !installed.is_current {
         remove(folder)?;
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        for name in ["package.json", "package-lock.json"] {
+        for name in [list, second] {
             copy(sources, folder, name)?;
         }
         let mut probe = npm(folder);

@@ -11,10 +11,13 @@ use crate::process::run_within;
 /// How long an installation may take.
 pub(crate) const INSTALL_LIMIT: Duration = Duration::from_secs(300);
 
-/// Installs what the `package-lock.json` of a folder lists. No script of a package runs.
+/// Installs what the `package-lock.json` of a folder lists, or without one its `package.json`. No
+/// script of a package runs.
 pub(crate) fn install_npm(folder: &Path) -> Result<()> {
+    let is_locked = folder.join("package-lock.json").exists();
     let mut install = npm(folder);
-    install.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
+    install.arg(if is_locked { "ci" } else { "install" });
+    install.args(["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
     run_within(install, INSTALL_LIMIT)
 }
 
