@@ -9,7 +9,7 @@
 //! The modules are floors. A module imports modules of lower floors only; `ci layers` checks
 //! this. From the bottom: [`types`], [`changes`]; `index`, [`scope`]; [`deletion`]; [`wal`];
 //! [`manifest`], [`sink`]; [`ledger`]; [`retention`]; [`node`]; `sealed`, [`check`], [`backup`]; [`compact`]; [`scan`]; [`tail`];
-//! [`messages`]; [`shard`]; [`host`]; [`keeper`], [`follower`].
+//! [`messages`]; `lanes`, [`shard`]; [`host`]; [`follower`]; [`keeper`].
 //!
 //! This crate knows nothing of HTTP, or of the protocols by which entries come to the node. It
 //! parses query text for one purpose: requests for deletion are recorded as text.

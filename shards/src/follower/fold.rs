@@ -11,10 +11,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ledger::strongest;
 use crate::manifest::{FooterRecord, LeftPart, LiveSegment, ManifestEdit, SegmentName};
 use crate::types::StreamPartitions;
-use crate::wal::covers::Cover;
+use crate::wal::covers::{Cover, strongest};
 use logsvc_runtime::Monotonic;
 
 /// A segment that the bucket lacks.

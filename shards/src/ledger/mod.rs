@@ -24,4 +24,4 @@ pub(crate) use entry::LogEntry;
 pub(crate) use mark::Mark;
 pub(crate) use open::{Ledger, open_ledger, peek};
 pub use open::{LedgerError, LedgerOptions};
-pub(crate) use state::{LedgerState, strongest};
+pub(crate) use state::LedgerState;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::entry::LogEntry;
 use crate::manifest::{FooterRecord, LeftPart, LiveSegment, ManifestEdit, SegmentName, StoredSet};
 use crate::types::StreamPartitions;
-use crate::wal::covers::Cover;
+use crate::wal::covers::{Cover, strongest};
 
 /// What the bucket holds of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,14 +109,6 @@ impl LedgerState {
         self.footers.remove(&name);
         self.left.retain(|part| part.segment != name);
     }
-}
-
-/// Of covers that differ in nothing but how far they reach, the one that reaches furthest.
-pub(crate) fn strongest(mut covers: Vec<Cover>) -> Vec<Cover> {
-    let key = |cover: &Cover| (cover.wal_epoch, cover.wal_shards, cover.wal_shard, cover.part);
-    covers.sort_unstable_by_key(|cover| (key(cover), std::cmp::Reverse(cover.up_to_index)));
-    covers.dedup_by_key(|cover| key(cover));
-    covers
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::footers::{FooterRecord, sort_records};
 use super::format::Role;
 use super::names::{CHECKPOINT_NAME, ManifestLogName, SegmentName};
 use crate::types::StreamPartitions;
-use crate::wal::covers::Cover;
+use crate::wal::covers::{Cover, strongest};
 use logsvc_segment::version::UnknownVersion;
 
 /// The state of the manifest.
@@ -235,13 +235,4 @@ fn apply_log(
     }
     edits.extend(content.edits);
     first_edit
-}
-
-/// Of covers that differ in nothing but how far they reach, the one that reaches
-/// furthest.
-fn strongest(mut covers: Vec<Cover>) -> Vec<Cover> {
-    let key = |c: &Cover| (c.wal_epoch, c.wal_shards, c.wal_shard, c.part);
-    covers.sort_unstable_by_key(|cover| (key(cover), std::cmp::Reverse(cover.up_to_index)));
-    covers.dedup_by_key(|cover| key(cover));
-    covers
 }

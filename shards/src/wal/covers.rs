@@ -21,6 +21,14 @@ pub struct Cover {
     pub part: Part,
 }
 
+/// Of covers that differ in nothing but how far they reach, the one that reaches furthest.
+pub(crate) fn strongest(mut covers: Vec<Cover>) -> Vec<Cover> {
+    let key = |cover: &Cover| (cover.wal_epoch, cover.wal_shards, cover.wal_shard, cover.part);
+    covers.sort_unstable_by_key(|cover| (key(cover), std::cmp::Reverse(cover.up_to_index)));
+    covers.dedup_by_key(|cover| key(cover));
+    covers
+}
+
 /// The covers of one log file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileCovers {

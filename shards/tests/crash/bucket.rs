@@ -63,6 +63,26 @@ fn lines(cluster: &Cluster<'_>, ledger: &Ledger) -> Vec<String> {
     lines
 }
 
+/// Starts some shards with some room for copies of what the bucket has.
+fn start_with_some_cache<'s>(
+    simulation: &'s Simulation,
+    world: &World,
+    rng: &mut Rng,
+) -> Cluster<'s> {
+    let shards = rng.between(1, 3) as u16;
+    let cache_max_bytes = (rng.below(3) > 0).then(|| rng.below(6_000));
+    let followed = Some(in_bucket(world, cache_max_bytes));
+    let upkeep = Upkeep { followed, ..with_bucket(world, eager()) };
+    let cluster = Cluster::start_sealing(simulation, shards, WalConfig::default(), upkeep);
+    cluster.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Pushes a line to one of three streams.
+fn push_somewhere(cluster: &Cluster<'_>, ledger: &Ledger, rng: &mut Rng, line: &str) {
+    let at_ns = NOON_NS + rng.below(1_000_000) as i64;
+    push(cluster, ledger, rng.below(3) as usize, &[(at_ns, line.to_owned(), None)]);
+}
+
 #[test]
 fn a_folder_and_its_bucket_go_on_together_after_kills() {
     for seed in seeds(40) {
@@ -73,18 +93,12 @@ fn a_folder_and_its_bucket_go_on_together_after_kills() {
         let ledger = Ledger::new(&["acme"], 3);
         let mut expected = BTreeSet::new();
         for round in 0..6 {
-            let shards = rng.between(1, 3) as u16;
-            let cache_of_bucket = (rng.below(3) > 0).then(|| rng.below(6_000));
-            let followed = Some(in_bucket(&world, cache_of_bucket));
-            let upkeep = Upkeep { followed, ..with_bucket(&world, eager()) };
-            let cluster = Cluster::start_sealing(&simulation, shards, WalConfig::default(), upkeep);
-            let cluster = cluster.unwrap_or_else(|error| panic!("round {round}: {error}"));
+            let cluster = start_with_some_cache(&simulation, &world, &mut rng);
             let shown: Vec<String> = expected.iter().cloned().collect();
             assert_eq!(lines(&cluster, &ledger), shown, "round {round}");
             for push_number in 0..rng.between(1, 6) {
-                let at_ns = NOON_NS + rng.below(1_000_000) as i64;
                 let line = format!("round {round} push {push_number} {}", "x".repeat(200));
-                push(&cluster, &ledger, rng.below(3) as usize, &[(at_ns, line.clone(), None)]);
+                push_somewhere(&cluster, &ledger, &mut rng, &line);
                 expected.insert(line);
                 if rng.below(2) == 0 {
                     flush(&cluster);
@@ -118,21 +132,15 @@ fn a_disk_that_goes_takes_nothing_that_the_bucket_has() {
         // Entries that the bucket has, those that have to be there, and those that may be.
         let (mut stored, mut owed, mut sent) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for round in 0..6 {
-            let shards = rng.between(1, 3) as u16;
-            let cache_of_bucket = (rng.below(3) > 0).then(|| rng.below(6_000));
-            let followed = Some(in_bucket(&world, cache_of_bucket));
-            let upkeep = Upkeep { followed, ..with_bucket(&world, eager()) };
-            let cluster = Cluster::start_sealing(&simulation, shards, WalConfig::default(), upkeep);
-            let cluster = cluster.unwrap_or_else(|error| panic!("round {round}: {error}"));
+            let cluster = start_with_some_cache(&simulation, &world, &mut rng);
             let shown: BTreeSet<String> = check_unique(lines(&cluster, &ledger));
             assert!(owed.is_subset(&shown), "round {round}: {owed:?} {shown:?}");
             assert!(shown.is_subset(&sent), "round {round}");
             // What is lost stays lost.
             sent = shown;
             for push_number in 0..rng.between(1, 6) {
-                let at_ns = NOON_NS + rng.below(1_000_000) as i64;
                 let line = format!("round {round} push {push_number} {}", "x".repeat(200));
-                push(&cluster, &ledger, rng.below(3) as usize, &[(at_ns, line.clone(), None)]);
+                push_somewhere(&cluster, &ledger, &mut rng, &line);
                 sent.insert(line);
                 if rng.below(2) == 0 {
                     flush(&cluster);
