@@ -317,6 +317,7 @@ fn keeper<R: Runtime>(
         deletions: node.deletions.clone(),
         memory: node.budgets.streams.clone(),
         bucket: node.config.bucket.is_some().then(|| Arc::clone(&node.bucket)),
+        sink: boot.sinks.as_ref().map(|sinks| Arc::clone(sinks.status())),
     };
     Some(Keeper::new(runtime.clone(), plan, links, config))
 }

@@ -40,7 +40,7 @@ use logsvc_runtime::mesh::{Caller, Inbox, Incoming};
 use logsvc_runtime::{Budget, Latch, Monotonic, Reservation, Runtime};
 
 use self::gone::Folders;
-use self::pass::{PassEnd, PassError};
+use self::pass::{Outside, PassEnd, PassError};
 use self::records::{Change, PassOutcome, Records, Times};
 use crate::changes::NodeChanges;
 use crate::deletion::store::RequestStore;
@@ -53,6 +53,7 @@ use crate::lanes::Lanes;
 use crate::messages::{ShardReply, ShardRequest};
 use crate::node::NodePlan;
 use crate::retention::{RetentionClock, keep_clock};
+use crate::sink::SinkStatus;
 
 /// The first pause after a failure; pauses double.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -106,6 +107,8 @@ pub struct KeeperLinks {
     pub memory: Budget,
     /// How the node and its bucket stand, if it has one.
     pub bucket: Option<Arc<BucketStatus>>,
+    /// How the log and the bucket stand, if that gets the log.
+    pub sink: Option<Arc<SinkStatus>>,
 }
 
 impl fmt::Debug for KeeperLinks {
@@ -130,7 +133,7 @@ pub struct Keeper<R: Runtime> {
     _loaded_memory: Option<Reservation>,
     store: RequestStore<R>,
     folders: Folders,
-    bucket: Option<Arc<BucketStatus>>,
+    outside: Option<Outside>,
     records: Records,
     status: DeletionStatus,
     clock: Clock,
@@ -193,7 +196,7 @@ impl<R: Runtime> Keeper<R> {
             _loaded_memory: links.memory.try_reserve(loaded_bytes),
             memory: links.memory,
             folders,
-            bucket: links.bucket,
+            outside: links.bucket.map(|bucket| Outside { bucket, sink: links.sink }),
             records: Records::new(&plan.deletions),
             status: DeletionStatus::default(),
             clock,
@@ -312,7 +315,7 @@ impl<R: Runtime> Keeper<R> {
         let parts = self.records.begin_pass(batch, &times, is_quarantine_empty, removes);
         if !parts.is_empty() {
             let run =
-                pass::run(self.lanes.clone(), self.folders.clone(), self.bucket.clone(), parts);
+                pass::run(self.lanes.clone(), self.folders.clone(), self.outside.clone(), parts);
             self.pass = Some(Box::pin(run));
         }
     }

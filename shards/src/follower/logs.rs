@@ -2,15 +2,15 @@
 //!
 //! Guarantees: an entry of the node's log of edits calls a log needed from an object on before which
 //! all entries are in segments that the bucket has with that edit. Objects go after the edit is there.
-//! The newest object of a log stays, and so do fences: a writer that was taken over must find them,
-//! however late.
+//! The newest object of a log stays: in an ended log it is a fence, which a writer that was taken over
+//! must find, however late.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use logsvc_runtime::{Monotonic, Runtime};
 use logsvc_store::bucket::ObjectInfo;
-use logsvc_store::log::may_be_fence;
+use logsvc_store::log::{LogError, fence, may_be_fence};
 use logsvc_store::{Folder, ObjectName, Store, StoreError};
 
 use super::fold::Batch;
@@ -81,6 +81,26 @@ impl WalLogs {
         self.index.as_ref().is_some_and(|index| !index.unneeded().is_empty())
     }
 
+    /// The first object of the node's own log that is there.
+    pub(super) fn first_left(&self) -> Option<u64> {
+        self.index.as_ref().and_then(WalIndex::first_left)
+    }
+
+    /// The first object of the node's own log that is needed, as its log of edits says.
+    pub(super) fn first_needed(&self, state: &LedgerState) -> u64 {
+        state.wal.get(&self.own).copied().unwrap_or(0)
+    }
+
+    /// See [`WalIndex::lacks_end`].
+    pub(super) fn lacks_end(&self) -> bool {
+        self.index.as_ref().is_some_and(WalIndex::lacks_end)
+    }
+
+    /// See [`WalIndex::ask_for_end`].
+    pub(super) fn ask_for_end(&self) {
+        self.index.as_ref().inspect(|index| index.ask_for_end());
+    }
+
     /// Removes objects of the node's own log.
     ///
     /// # Errors
@@ -99,44 +119,78 @@ impl WalLogs {
         Ok(())
     }
 
-    /// Removes objects of earlier logs that are not in `needed`, as far as a listing shows them.
+    /// Removes all objects of earlier logs that are not in `needed`, but for their fences, as far as a
+    /// listing shows them.
     ///
     /// # Errors
-    /// As above.
+    /// The store refuses, the deadline has passed, or a log without a fence does not take one. To be
+    /// made again.
     pub(super) async fn remove_earlier<R: Runtime>(
         &self,
+        runtime: &R,
         store: &Store<R>,
         needed: BTreeSet<u32>,
         until: Monotonic,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), LogError> {
         let Ok(folder) = Folder::new(FOLDER) else { return Ok(()) };
-        let mut last: Option<(u32, ObjectInfo)> = None;
+        let mut log: Vec<(LogPlace, ObjectInfo)> = Vec::new();
         let mut after: Option<ObjectName> = None;
         loop {
             let page = store.list_page(&folder, after.as_ref(), until).await?;
             after = page.objects.last().map(|info| info.name.clone());
             for info in page.objects {
-                let Some(epoch) = epoch_of(&info.name) else { continue };
-                if epoch >= self.own || needed.contains(&epoch) {
+                let Some(place) = place_of(&info.name) else { continue };
+                if place.epoch >= self.own || needed.contains(&place.epoch) {
                     continue;
                 }
-                // The newest of a log is the one behind which another log, or nothing, comes.
-                let before = last.replace((epoch, info));
-                if let Some((of, before)) = before
-                    && of == epoch
-                    && !may_be_fence(before.len_bytes)
-                {
-                    store.remove(&before.name, until).await?;
+                if log.last().is_some_and(|(last, _)| last.epoch != place.epoch) {
+                    self.end_log(runtime, store, std::mem::take(&mut log), until).await?;
                 }
+                log.push((place, info));
             }
             if !page.has_more || after.is_none() {
-                return Ok(());
+                return self.end_log(runtime, store, log, until).await;
             }
         }
     }
+
+    /// Leaves nothing but the fence of a log, and makes that if there is none: the folder's own earlier
+    /// starts leave logs that nobody had to take over.
+    async fn end_log<R: Runtime>(
+        &self,
+        runtime: &R,
+        store: &Store<R>,
+        log: Vec<(LogPlace, ObjectInfo)>,
+        until: Monotonic,
+    ) -> Result<(), LogError> {
+        let Some((first, _)) = log.first() else { return Ok(()) };
+        // No other object of such a log is as short: a piece is longer.
+        let is_fence = |info: &ObjectInfo| may_be_fence(info.len_bytes);
+        if !log.iter().any(|(_, info)| is_fence(info)) {
+            let Ok(name) = log_of(first.epoch) else { return Ok(()) };
+            // What was written out of order before a crash may lie behind a gap.
+            let gap = log.windows(2).find(|pair| pair[1].0.number != pair[0].0.number + 1);
+            let last = gap.map_or(log.last(), |pair| pair.first());
+            let from = last.map_or(0, |(place, _)| place.number);
+            fence(runtime, store, &name, from, self.own, until).await?;
+        }
+        for (_, info) in log.iter().filter(|(_, info)| !is_fence(info)) {
+            store.remove(&info.name, until).await?;
+        }
+        Ok(())
+    }
 }
 
-fn epoch_of(name: &ObjectName) -> Option<u32> {
-    let (epoch, _) = name.as_str().strip_prefix(FOLDER)?.strip_prefix('/')?.split_once('/')?;
-    if epoch.len() == 8 { u32::from_str_radix(epoch, 16).ok() } else { None }
+/// Where an object of a log is.
+#[derive(Clone, Copy)]
+struct LogPlace {
+    epoch: u32,
+    number: u64,
+}
+
+fn place_of(name: &ObjectName) -> Option<LogPlace> {
+    let (epoch, number) = name.as_str().strip_prefix(FOLDER)?.strip_prefix('/')?.split_once('/')?;
+    let is_named = epoch.len() == 8 && number.len() == 16;
+    let epoch = u32::from_str_radix(epoch, 16).ok().filter(|_| is_named)?;
+    Some(LogPlace { epoch, number: u64::from_str_radix(number, 16).ok()? })
 }

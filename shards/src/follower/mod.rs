@@ -18,6 +18,7 @@ mod disk;
 mod fold;
 mod logs;
 mod objects;
+mod orphans;
 mod send;
 mod status;
 mod sweep;
@@ -39,7 +40,7 @@ use logsvc_store::Store;
 use self::disk::Disk;
 use self::fold::{Added, Batch, Fold, Origin};
 use self::logs::WalLogs;
-use self::objects::Objects;
+use self::objects::{Objects, Removed};
 use self::send::{SendError, Sender};
 pub use self::status::{BucketNumbers, BucketStatus};
 use self::upload::Uploader;
@@ -90,8 +91,8 @@ enum Reaching {
     Nobody,
     /// A batch with everything is on its way.
     Sending(u64),
-    /// These objects have to go.
-    Removing(u64, BTreeSet<SegmentName>),
+    /// These objects have to go, and those of the node's own log before this number.
+    Removing(u64, BTreeSet<SegmentName>, u64),
 }
 
 /// See the module.
@@ -126,9 +127,10 @@ impl<R: Runtime> std::fmt::Debug for Follower<R> {
 /// What the follower has waited for.
 enum Event<R: Runtime> {
     Sent(Box<SendEnd<R>>),
-    Removed(Vec<SegmentName>),
+    Removed(Removed),
     /// What was chosen, and what has lost its file.
     Evicted(Vec<SegmentName>, Vec<SegmentName>),
+    Swept(bool),
     Tick,
     Stop,
 }
@@ -207,6 +209,9 @@ impl<R: Runtime> Follower<R> {
             left: left.filter(|part| !bucket.left.contains(part)).collect(),
             covers: plan.covers.to_vec(),
         };
+        // An earlier start may have uploaded them, and died before it could say so.
+        let begun = edit.added.iter().map(|live| (live.name, live.day));
+        self.objects.orphans.begun.extend(begun);
         self.take(edit, 0);
     }
 
@@ -232,8 +237,11 @@ impl<R: Runtime> Follower<R> {
             match self.wait(&stop).await {
                 Event::Stop => return self.finish().await,
                 Event::Sent(end) => self.end_send(*end).await?,
-                Event::Removed(names) => self.end_removal(names),
+                Event::Removed(removed) => self.end_removal(removed),
                 Event::Evicted(chosen, evicted) => self.end_eviction(&chosen, &evicted),
+                Event::Swept(is_complete) => {
+                    self.objects.orphans.end_sweep(self.runtime.now(), is_complete);
+                }
                 Event::Tick => {}
             }
             if self.upkeep().await.is_err() {
@@ -251,7 +259,7 @@ impl<R: Runtime> Follower<R> {
         let mut asked = pin!(status.asked());
         let mut stopping = pin!(stop.wait());
         let (sending, removing) = (&mut self.sending, &mut self.objects.removing);
-        let (sweeping, evicting) = (&mut self.objects.sweeping, &mut self.disk.evicting);
+        let (sweeping, evicting) = (&mut self.objects.orphans.sweeping, &mut self.disk.evicting);
         poll_fn(|context| {
             if let Some(running) = sending
                 && let Poll::Ready(end) = running.as_mut().poll(context)
@@ -260,10 +268,10 @@ impl<R: Runtime> Follower<R> {
                 return Poll::Ready(Event::Sent(Box::new(end)));
             }
             if let Some(running) = removing
-                && let Poll::Ready(names) = running.as_mut().poll(context)
+                && let Poll::Ready(removed) = running.as_mut().poll(context)
             {
                 *removing = None;
-                return Poll::Ready(Event::Removed(names));
+                return Poll::Ready(Event::Removed(removed));
             }
             if let Some(running) = evicting
                 && let Poll::Ready((chosen, evicted)) = running.as_mut().poll(context)
@@ -272,9 +280,9 @@ impl<R: Runtime> Follower<R> {
                 return Poll::Ready(Event::Evicted(chosen, evicted));
             }
             if let Some(running) = sweeping
-                && running.as_mut().poll(context).is_ready()
+                && let Poll::Ready(is_complete) = running.as_mut().poll(context)
             {
-                *sweeping = None;
+                return Poll::Ready(Event::Swept(is_complete));
             }
             if stopping.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Event::Stop);
@@ -295,12 +303,13 @@ impl<R: Runtime> Follower<R> {
         let (segments, len_bytes) =
             backlog.fold((0, 0), |(count, sum), added| (count + 1, sum + added.live.file_len));
         self.status.note_backlog(segments, len_bytes);
+        self.find_orphans();
         self.remove_objects();
+        self.check_reached();
         self.evict().await;
-        let Some(sender) = &self.sender else { return Ok(()) };
-        if self.runtime.now() >= self.objects.next_sweep && self.objects.sweeping.is_none() {
-            let (log, base) = (sender.ledger.epoch, sender.ledger.base);
-            self.begin_sweep(log, base);
+        self.sweep();
+        if self.sender.is_none() {
+            return Ok(());
         }
         if matches!(self.reaching, Reaching::Nobody) && self.status.is_wanted() {
             self.reaching = Reaching::Sending(wanted);
@@ -352,10 +361,13 @@ impl<R: Runtime> Follower<R> {
 
     fn send(&mut self, batch: Batch) {
         let Some(mut sender) = self.sender.take() else { return };
+        let uploads = batch.added.values().map(|added| (added.live.name, added.live.day));
+        self.objects.orphans.begun.extend(uploads);
         self.in_flight = batch.clone();
         self.sent_at = self.runtime.now();
+        let is_asked = matches!(self.reaching, Reaching::Sending(_));
         self.sending = Some(Box::pin(async move {
-            let result = sender.send(&batch).await;
+            let result = sender.send(&batch, is_asked).await;
             (sender, batch, result)
         }));
     }
@@ -366,9 +378,11 @@ impl<R: Runtime> Follower<R> {
             Ok(()) => {
                 self.status.note_sent();
                 self.note_sent(&sender.ledger, &batch);
+                self.find_orphans();
                 if let Reaching::Sending(wanted) = self.reaching {
                     let names = self.objects.gone.keys().copied().collect();
-                    self.reaching = Reaching::Removing(wanted, names);
+                    let logs = self.logs.first_needed(&sender.ledger.state);
+                    self.reaching = Reaching::Removing(wanted, names, logs);
                     self.check_reached();
                 }
             }
@@ -406,9 +420,10 @@ impl<R: Runtime> Follower<R> {
     }
 
     fn check_reached(&mut self) {
-        if let Reaching::Removing(wanted, names) = &self.reaching
+        if let Reaching::Removing(wanted, names, logs) = &self.reaching
             && !names.iter().any(|name| self.objects.gone.contains_key(name))
-            && !self.logs.has_unneeded()
+            && self.has_no_orphans()
+            && self.has_removed_logs(*logs)
         {
             self.status.note_reached(*wanted);
             self.reaching = Reaching::Nobody;

@@ -10,28 +10,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use logsvc_runtime::{Monotonic, Runtime};
+use logsvc_store::log::LogError;
 
 use super::Follower;
 use super::fold::Batch;
-use super::sweep::{Known, sweep};
+use super::orphans::Orphans;
 use crate::ledger::{Ledger, LedgerState};
 use crate::manifest::{Day, LiveSegment, SegmentName};
 use crate::node::NodePlan;
 
 /// How long a removal of an object has patience.
 const REMOVAL_PATIENCE: Duration = Duration::from_secs(60);
-/// How long after its start a node looks for objects that nothing names, and how often from then
-/// on.
-const FIRST_SWEEP: Duration = Duration::from_secs(300);
-const SWEEP_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// Objects that are removed at once.
 const REMOVALS_AT_ONCE: usize = 64;
 
 /// A segment that is not live in the bucket any more.
 pub(super) struct Gone {
-    day: Day,
+    pub(super) day: Day,
     /// Shards that may still read it.
-    readers: u16,
+    pub(super) readers: u16,
+}
+
+/// What a removal has come to.
+pub(super) struct Removed {
+    /// Segments whose objects are gone.
+    segments: Vec<SegmentName>,
+    /// See [`Objects::logs_removed`]; 0 if that is not known.
+    logs_removed: u64,
 }
 
 /// See the module.
@@ -44,13 +49,13 @@ pub(super) struct Objects {
     pub(super) opened: BTreeSet<SegmentName>,
     /// Shards that have told that they read a segment no more, before the bucket knew.
     retired: BTreeMap<SegmentName, u16>,
-    pub(super) removing: Option<Pin<Box<dyn Future<Output = Vec<SegmentName>>>>>,
-    pub(super) sweeping: Option<Pin<Box<dyn Future<Output = ()>>>>,
-    pub(super) next_sweep: Monotonic,
+    pub(super) removing: Option<Pin<Box<dyn Future<Output = Removed>>>>,
+    pub(super) orphans: Orphans,
     /// Logs in the bucket, as its log of edits says.
     pub(super) stored_logs: BTreeSet<u32>,
-    /// Whether earlier logs have gone from there.
-    has_earlier_logs: bool,
+    /// How often logs have left there, and how many of these times their objects are gone.
+    logs_left: u64,
+    logs_removed: u64,
 }
 
 impl Objects {
@@ -63,10 +68,11 @@ impl Objects {
             opened: plan.segments.iter().map(|live| live.name).collect(),
             retired: BTreeMap::new(),
             removing: None,
-            sweeping: None,
-            next_sweep: now.after(FIRST_SWEEP),
+            orphans: Orphans::new(now),
             stored_logs: bucket.wal.keys().copied().collect(),
-            has_earlier_logs: false,
+            // A start may have ended before it had removed them.
+            logs_left: 1,
+            logs_removed: 0,
         }
     }
 }
@@ -83,12 +89,16 @@ impl<R: Runtime> Follower<R> {
 
     pub(super) fn note_sent(&mut self, ledger: &Ledger<R>, batch: &Batch) {
         let logs: BTreeSet<u32> = ledger.state.wal.keys().copied().collect();
-        self.objects.has_earlier_logs |=
-            self.objects.stored_logs.difference(&logs).next().is_some();
+        if self.objects.stored_logs.difference(&logs).next().is_some() {
+            self.objects.logs_left += 1;
+        }
         self.objects.stored_logs = logs;
         let edit = batch.edit();
         self.objects.live.extend(edit.added.iter().map(|live| (live.name, live.day)));
-        edit.added.iter().for_each(|live| self.disk.cache.add(live));
+        for live in &edit.added {
+            self.disk.cache.add(live);
+            self.objects.orphans.begun.remove(&live.name);
+        }
         let of_left = edit.left.iter().map(|part| part.segment);
         for name in edit.removed.iter().copied().chain(of_left) {
             if ledger.state.live.contains_key(&name) {
@@ -123,7 +133,8 @@ impl<R: Runtime> Follower<R> {
         let unread = self.objects.gone.iter().filter(|(_, gone)| gone.readers == 0);
         let names = unread.map(|(name, gone)| (*name, gone.day));
         let names: Vec<(SegmentName, Day)> = names.take(REMOVALS_AT_ONCE).collect();
-        let earlier = std::mem::take(&mut self.objects.has_earlier_logs);
+        let logs_left = self.objects.logs_left;
+        let earlier = logs_left > self.objects.logs_removed;
         if names.is_empty() && !earlier && !self.logs.has_unneeded() {
             return;
         }
@@ -132,23 +143,25 @@ impl<R: Runtime> Follower<R> {
         let status = Arc::clone(&self.status);
         self.objects.removing = Some(Box::pin(async move {
             let until = || runtime.now().after(REMOVAL_PATIENCE);
-            let mut logs_gone = logs.remove_unneeded(&store, until()).await;
-            if earlier {
-                // What stays after a failure goes with the next start that has such logs.
-                logs_gone = logs_gone.and(logs.remove_earlier(&store, needed, until()).await);
-            }
-            if let Err(error) = logs_gone {
+            let unneeded_gone = logs.remove_unneeded(&store, until()).await.map_err(LogError::from);
+            let earlier_gone = if earlier {
+                logs.remove_earlier(&runtime, &store, needed, until()).await
+            } else {
+                Ok(())
+            };
+            let logs_removed = if earlier_gone.is_ok() { logs_left } else { 0 };
+            if let Err(error) = unneeded_gone.and(earlier_gone) {
                 status.note_failure(runtime.now());
                 tracing::warn!("cannot remove an object of a write-ahead log: {error}");
             }
-            let mut removed = Vec::new();
+            let mut segments = Vec::new();
             for (name, day) in names {
                 let object = name.object_name(day);
                 let until = runtime.now().after(REMOVAL_PATIENCE);
                 match store.remove(&object, until).await {
                     Ok(()) => {
                         status.note_removed();
-                        removed.push(name);
+                        segments.push(name);
                     }
                     Err(error) => {
                         status.note_failure(runtime.now());
@@ -157,31 +170,23 @@ impl<R: Runtime> Follower<R> {
                     }
                 }
             }
-            removed
+            Removed { segments, logs_removed }
         }));
     }
 
-    /// Begins to look for objects that nothing names.
-    pub(super) fn begin_sweep(&mut self, log: u32, base: Option<u32>) {
-        self.objects.next_sweep = self.runtime.now().after(SWEEP_INTERVAL);
-        let fold = self.fold.added().map(|added| added.live.name);
-        let segments = fold.chain(self.in_flight.added.keys().copied());
-        let segments = segments
-            .chain(self.objects.live.keys().chain(self.objects.gone.keys()).copied())
-            .collect();
-        let known = Known { segments, log, base, epoch: self.plan.epoch };
-        let (runtime, store) = (self.runtime.clone(), self.store.clone());
-        self.objects.sweeping = Some(Box::pin(async move {
-            match sweep(&runtime, &store, known).await {
-                Ok(0) => {}
-                Ok(count) => tracing::info!(count, "removed objects that nothing names"),
-                Err(error) => tracing::warn!("cannot look for objects to be removed: {error}"),
-            }
-        }));
+    /// Whether nothing is there of earlier logs that are not needed, nor of the node's own log before
+    /// this number. Sees to it that the newest object goes, if it is before it.
+    pub(super) fn has_removed_logs(&self, up_to: u64) -> bool {
+        let is_gone = self.logs.first_left().is_none_or(|number| number >= up_to);
+        if !is_gone && self.logs.lacks_end() {
+            self.logs.ask_for_end();
+        }
+        is_gone && self.objects.logs_removed >= self.objects.logs_left
     }
 
-    pub(super) fn end_removal(&mut self, names: Vec<SegmentName>) {
-        for name in names {
+    pub(super) fn end_removal(&mut self, removed: Removed) {
+        self.objects.logs_removed = removed.logs_removed.max(self.objects.logs_removed);
+        for name in removed.segments {
             self.objects.gone.remove(&name);
             if let Some(sender) = &mut self.sender {
                 sender.ledger.state.forget_removed(name);

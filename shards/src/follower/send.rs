@@ -60,8 +60,9 @@ impl<R: Runtime> Sender<R> {
         self.uploader.runtime.now().after(PATIENCE)
     }
 
-    /// Brings a batch into the bucket. An empty one finds out whether another start has taken over.
-    pub(super) async fn send(&mut self, batch: &Batch) -> Result<(), SendError> {
+    /// Brings a batch into the bucket. An empty one finds out whether another start has taken over,
+    /// and, if `is_asked`, tells which objects of the log are needed.
+    pub(super) async fn send(&mut self, batch: &Batch, is_asked: bool) -> Result<(), SendError> {
         let mut trouble = Trouble { pause: PAUSE_MIN, told: None };
         let mut missing: Vec<&Added> = batch.added.values().collect();
         while !missing.is_empty() {
@@ -83,7 +84,8 @@ impl<R: Runtime> Sender<R> {
                 self.wait(&mut trouble, &failure).await;
             }
         }
-        let (mut is_appended, mut has_looked) = (batch.is_empty(), !batch.is_empty());
+        let mut has_looked = !batch.is_empty();
+        let mut is_appended = batch.is_empty() && !is_asked;
         loop {
             let until = self.until();
             let result = if self.ledger.written() == 0 {
@@ -91,11 +93,12 @@ impl<R: Runtime> Sender<R> {
                 let sum = LogEntry { wal, ..self.ledger.state.sum() };
                 self.ledger.append(sum, until).await
             } else if !is_appended {
-                let entry = LogEntry {
-                    is_sum: false,
-                    wal: self.logs.after(&self.ledger.state, batch),
-                    edit: batch.edit(),
-                };
+                let wal = self.logs.after(&self.ledger.state, batch);
+                if batch.is_empty() && wal == self.ledger.state.wal {
+                    is_appended = true;
+                    continue;
+                }
+                let entry = LogEntry { is_sum: false, wal, edit: batch.edit() };
                 self.ledger.append(entry, until).await.map(|()| is_appended = true)
             } else if !has_looked {
                 self.ledger.look(until).await.map(|()| has_looked = true)

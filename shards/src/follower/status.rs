@@ -24,6 +24,7 @@ pub struct BucketStatus {
     is_lost: AtomicBool,
     wanted: AtomicU64,
     reached: AtomicU64,
+    is_clean_wanted: AtomicBool,
     bell: Bell,
 }
 
@@ -40,6 +41,7 @@ impl Default for BucketStatus {
             is_lost: AtomicBool::new(false),
             wanted: AtomicU64::new(0),
             reached: AtomicU64::new(0),
+            is_clean_wanted: AtomicBool::new(false),
             bell: Bell::new(),
         }
     }
@@ -100,6 +102,12 @@ impl BucketStatus {
         wanted
     }
 
+    /// The same, and from then on nothing is there that earlier starts have left without naming it.
+    pub fn want_clean(&self) -> u64 {
+        self.is_clean_wanted.store(true, Ordering::Release);
+        self.want()
+    }
+
     /// Whether the moment has come.
     pub fn has_reached(&self, wanted: u64) -> bool {
         self.reached.load(Ordering::Acquire) >= wanted
@@ -111,6 +119,10 @@ impl BucketStatus {
 
     pub(super) fn is_wanted(&self) -> bool {
         self.wanted() > self.reached.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_clean_wanted(&self) -> bool {
+        self.is_clean_wanted.load(Ordering::Acquire)
     }
 
     pub(super) async fn asked(&self) {

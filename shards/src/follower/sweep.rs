@@ -2,7 +2,8 @@
 //! contains.
 //!
 //! Guarantees: only objects that were in a complete listing go, and only those whose names this
-//! program gives and that are older than [`MIN_AGE`], by the store's own clock. The newest number of
+//! program gives and that are older than [`MIN_AGE`], by the store's own clock. Segments of earlier
+//! starts may go at once: their logs are fenced, so no edit will ever name them. The newest number of
 //! a log stays for ever: it may be the fence that keeps a writer from going on which was asleep for
 //! years. Names of later writers are left alone.
 
@@ -32,6 +33,8 @@ pub(super) struct Known {
     pub(super) base: Option<u32>,
     /// The epoch of this start's segments.
     pub(super) epoch: u32,
+    /// Whether segments of earlier starts go however young they are.
+    pub(super) has_to_be_clean: bool,
 }
 
 /// Removes what nothing names; gives the number of objects.
@@ -51,7 +54,9 @@ pub(super) async fn sweep<R: Runtime>(
     let is_old = |info: &ObjectInfo| now_ns.saturating_sub(info.created_ns) > min_age_ns;
     let is_lost = |info: &&ObjectInfo| {
         let name = segment_of(&info.name).filter(|name| name.epoch <= known.epoch);
-        name.is_some_and(|name| !known.segments.contains(&name)) && is_old(info)
+        let may_go =
+            |name: SegmentName| is_old(info) || (known.has_to_be_clean && name.epoch < known.epoch);
+        name.is_some_and(|name| !known.segments.contains(&name) && may_go(name))
     };
     let lost = segments.iter().filter(is_lost).map(|info| &info.name);
     let ended: BTreeSet<&ObjectName> = ended_entries(&logs, &known);

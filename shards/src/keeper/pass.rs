@@ -12,6 +12,7 @@ use super::records::PassPart;
 use crate::follower::BucketStatus;
 use crate::lanes::{Lanes, Stopped};
 use crate::messages::{PurgeRequest, PurgeTarget, RemovedTotals, ShardReply, ShardRequest};
+use crate::sink::SinkStatus;
 
 /// How often the pass looks whether the bucket has come so far.
 const BUCKET_PAUSE: Duration = Duration::from_millis(50);
@@ -22,6 +23,18 @@ const BUCKET_PATIENCE: Duration = Duration::from_secs(600);
 const SHORT_WAIT: Duration = Duration::from_secs(5);
 /// How often they look at most.
 const ROUNDS_MAX: u32 = 4;
+
+/// How often the shards put entries into segments so that objects of the log may go which have
+/// entries beside deleted ones.
+const SEALS_MAX: u32 = 4;
+
+/// What holds entries outside of the node.
+#[derive(Clone, Debug)]
+pub(super) struct Outside {
+    pub(super) bucket: Arc<BucketStatus>,
+    /// If the bucket gets the log.
+    pub(super) sink: Option<Arc<SinkStatus>>,
+}
 
 /// Why a pass has not ended well.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +54,9 @@ pub(super) enum PassError {
     /// The bucket may have deleted entries.
     #[error("the bucket does not do what it is asked, and may hold deleted entries")]
     Bucket,
+    /// A shard could not put its entries into segments.
+    #[error("entries that are beside deleted ones in the bucket cannot be sealed: {0}")]
+    Seal(Arc<str>),
     /// A folder cannot be listed or synced.
     #[error("cannot {action} {}: {source}", .folder.display())]
     Io {
@@ -73,23 +89,44 @@ pub(super) struct PassEnd {
 pub(super) async fn run<R: Runtime>(
     lanes: Lanes<R>,
     folders: Folders,
-    bucket: Option<Arc<BucketStatus>>,
+    outside: Option<Outside>,
     parts: Vec<PassPart>,
 ) -> PassEnd {
     let removed = vec![RemovedTotals::default(); parts.len()];
     let mut end = PassEnd { parts, removed, rewritten_line_bytes: 0, result: Ok(()) };
     end.result = rounds(&lanes, &folders, &mut end).await;
     if end.result.is_ok()
-        && let Some(bucket) = bucket
+        && let Some(outside) = outside
     {
-        end.result = leave_bucket(&lanes.runtime, &bucket).await;
+        end.result = leave_bucket(&lanes, &outside).await;
     }
     end
 }
 
 /// Waits until the bucket has nothing that the shards have removed.
-async fn leave_bucket<R: Runtime>(runtime: &R, bucket: &BucketStatus) -> Result<(), PassError> {
-    let wanted = bucket.want();
+async fn leave_bucket<R: Runtime>(lanes: &Lanes<R>, outside: &Outside) -> Result<(), PassError> {
+    // The log files that had the entries are gone, so all of them was sent.
+    let sent = outside.sink.as_ref().map(|sink| (sink, sink.sent()));
+    reach(&lanes.runtime, &outside.bucket).await?;
+    let Some((sink, sent)) = sent else { return Ok(()) };
+    for _ in 0..SEALS_MAX {
+        if sink.has_left(&sent) {
+            return Ok(());
+        }
+        // Objects have pieces of all cores. Those of others may be of files that are still needed.
+        for reply in lanes.ask_all(|| ShardRequest::Flush).await? {
+            if let ShardReply::Flushed(Err(cause)) = reply {
+                return Err(PassError::Seal(cause));
+            }
+        }
+        reach(&lanes.runtime, &outside.bucket).await?;
+    }
+    if sink.has_left(&sent) { Ok(()) } else { Err(PassError::Bucket) }
+}
+
+/// Waits until the bucket has all that the shards have done.
+async fn reach<R: Runtime>(runtime: &R, bucket: &BucketStatus) -> Result<(), PassError> {
+    let wanted = bucket.want_clean();
     let deadline = runtime.now().after(BUCKET_PATIENCE);
     while !bucket.has_reached(wanted) {
         if runtime.now() >= deadline || bucket.is_lost() {

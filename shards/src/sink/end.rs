@@ -7,7 +7,7 @@ use std::time::Duration;
 use flume::{Receiver, Sender};
 use logsvc_runtime::{Budget, CoreId, Monotonic, Runtime};
 
-use super::{Confirmation, PATIENCE, Piece};
+use super::{Confirmation, PATIENCE, Piece, SinkStatus};
 use crate::wal::format::WalName;
 
 /// How often a core that has found no room looks again.
@@ -20,6 +20,7 @@ pub(crate) struct SinkEnd {
     pieces: Sender<Piece>,
     confirmations: Receiver<Confirmation>,
     memory: Budget,
+    status: Arc<SinkStatus>,
     /// Pieces that were sent, the one that waits for room among them.
     sent: Cell<u64>,
     confirmed: Cell<u64>,
@@ -43,10 +44,11 @@ impl SinkEnd {
         pieces: Sender<Piece>,
         confirmations: Receiver<Confirmation>,
         memory: Budget,
+        status: Arc<SinkStatus>,
     ) -> SinkEnd {
         let (sent, confirmed, since) = (Cell::new(0), Cell::new(0), Cell::new(Monotonic(0)));
         let (core, lost) = (core.0, OnceCell::new());
-        SinkEnd { core, pieces, confirmations, memory, sent, confirmed, since, lost }
+        SinkEnd { core, pieces, confirmations, memory, status, sent, confirmed, since, lost }
     }
 
     /// The confirmations of the core, to be given to [`SinkEnd::take`].
@@ -68,6 +70,7 @@ impl SinkEnd {
         }
         let sequence = self.sent.get() + 1;
         self.sent.set(sequence);
+        self.status.note_sent(self.core, sequence);
         // A frame may be longer than all that may wait.
         let room_bytes = (bytes.len() as u64).min(self.memory.max_bytes());
         let memory = loop {

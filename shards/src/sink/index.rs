@@ -9,35 +9,65 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
-use logsvc_runtime::Latch;
+use logsvc_runtime::{Bell, Latch};
 
+use super::SinkStatus;
 use crate::wal::covers::{Cover, FileCovers};
 use crate::wal::format::WalName;
 
 /// See the module. Cheap to clone; stays on its core.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct WalIndex(Rc<State>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    /// The files of each object. Objects with the same files share the set.
-    objects: RefCell<BTreeMap<u64, Rc<BTreeSet<WalName>>>>,
+    status: Arc<SinkStatus>,
+    objects: RefCell<BTreeMap<u64, Object>>,
     /// The first object that is not confirmed.
     unconfirmed: Cell<u64>,
     /// The first object that the bucket's log of edits says to be needed.
     needed: Cell<u64>,
     /// Triggered when the bucket knows that the log is there.
     announced: Latch,
+    end_asked: Bell,
+}
+
+#[derive(Debug)]
+struct Object {
+    /// The files. Objects with the same ones share the set.
+    names: Rc<BTreeSet<WalName>>,
+    /// The last piece of each core that the object makes whole.
+    ends: BTreeMap<u16, u64>,
 }
 
 impl WalIndex {
-    /// Notes the files of an object that is about to be written.
-    pub(super) fn note_begun(&self, number: u64, names: BTreeSet<WalName>) {
+    pub(super) fn new(status: Arc<SinkStatus>) -> WalIndex {
+        WalIndex(Rc::new(State {
+            status,
+            objects: RefCell::default(),
+            unconfirmed: Cell::new(0),
+            needed: Cell::new(0),
+            announced: Latch::new(),
+            end_asked: Bell::new(),
+        }))
+    }
+
+    /// Notes the files of an object that is about to be written, and the last piece of each core that
+    /// it makes whole.
+    pub(super) fn note_begun(
+        &self,
+        number: u64,
+        names: BTreeSet<WalName>,
+        ends: BTreeMap<u16, u64>,
+    ) {
         let mut objects = self.0.objects.borrow_mut();
-        let last = objects.values().next_back().filter(|last| ***last == names);
-        let names = last.map_or_else(|| Rc::new(names), Rc::clone);
-        objects.insert(number, names);
+        let names = match objects.values().next_back() {
+            Some(last) if *last.names == names => Rc::clone(&last.names),
+            _ => Rc::new(names),
+        };
+        objects.insert(number, Object { names, ends });
     }
 
     /// Notes that an object, and all before it, count.
@@ -61,7 +91,7 @@ impl WalIndex {
         let objects = self.0.objects.borrow();
         let is_covered = |name: &WalName| FileCovers::of(covers, *name).covers_file(*name);
         let mut known: Option<&Rc<BTreeSet<WalName>>> = None;
-        for (&number, names) in objects.range(..self.0.unconfirmed.get()) {
+        for (&number, Object { names, .. }) in objects.range(..self.0.unconfirmed.get()) {
             let is_same = known.is_some_and(|known| Rc::ptr_eq(known, names));
             if !is_same && !names.iter().all(is_covered) {
                 return number;
@@ -83,14 +113,44 @@ impl WalIndex {
         self.0.objects.borrow().range(..end).map(|(&number, _)| number).collect()
     }
 
-    /// Forgets an object that is gone.
+    /// Forgets the first object, which is gone.
     pub(crate) fn forget(&self, number: u64) {
-        self.0.objects.borrow_mut().remove(&number);
+        let removed = self.0.objects.borrow_mut().remove(&number);
+        for (core, sequence) in removed.into_iter().flat_map(|object| object.ends) {
+            self.0.status.note_gone(core, sequence);
+        }
+    }
+
+    /// The first object that is there, or on its way.
+    pub(crate) fn first_left(&self) -> Option<u64> {
+        self.0.objects.borrow().first_key_value().map(|(&number, _)| number)
+    }
+
+    /// Whether an object without pieces would let the newest one go: no object is needed, and none is
+    /// on its way.
+    pub(crate) fn lacks_end(&self) -> bool {
+        let unconfirmed = self.0.unconfirmed.get();
+        let objects = self.0.objects.borrow();
+        let newest = objects.last_key_value();
+        self.0.needed.get() >= unconfirmed
+            && newest
+                .is_some_and(|(&number, newest)| number < unconfirmed && !newest.names.is_empty())
+    }
+
+    /// Asks for such an object. The sink makes none if it has pieces by then.
+    pub(crate) fn ask_for_end(&self) {
+        self.0.end_asked.ring();
+    }
+
+    pub(super) fn end_asked(&self) -> &Bell {
+        &self.0.end_asked
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use logsvc_runtime::Budget;
+
     use super::*;
     use crate::types::Part;
 
@@ -103,11 +163,20 @@ mod tests {
         [Cover { wal_epoch: 3, wal_shards: 1, wal_shard: 0, up_to_index, part }]
     }
 
+    fn index() -> WalIndex {
+        WalIndex::new(Arc::new(SinkStatus::new(1, Budget::new("test", 0))))
+    }
+
+    fn begin(index: &WalIndex, number: u64, files: &[u32]) {
+        let ends = [(0, number + 1)].into_iter().filter(|_| !files.is_empty()).collect();
+        index.note_begun(number, files.iter().copied().map(file).collect(), ends);
+    }
+
     #[test]
     fn objects_are_needed_until_they_are_confirmed_and_covered() {
-        let index = WalIndex::default();
+        let index = index();
         for (number, files) in [(0, vec![0]), (1, vec![0]), (2, vec![0, 1]), (3, vec![1])] {
-            index.note_begun(number, files.into_iter().map(file).collect());
+            begin(&index, number, &files);
         }
         assert_eq!(index.first_needed(&cover(9)), 0, "nothing is confirmed");
         index.note_confirmed(2);
@@ -121,5 +190,33 @@ mod tests {
         index.note_confirmed(3);
         index.note_needed(index.first_needed(&cover(1)));
         assert_eq!(index.unneeded(), [1, 2]);
+    }
+
+    #[test]
+    fn the_newest_object_goes_when_one_without_pieces_follows() {
+        let index = index();
+        let status = Arc::clone(&index.0.status);
+        for number in 0..3 {
+            begin(&index, number, &[0]);
+            status.note_sent(0, number + 1);
+        }
+        let mark = status.sent();
+        index.note_confirmed(1);
+        index.note_needed(index.first_needed(&cover(0)));
+        assert!(!index.lacks_end(), "one is on its way");
+        index.note_confirmed(2);
+        assert!(!index.lacks_end(), "the bucket does not know that it is not needed");
+        index.note_needed(index.first_needed(&cover(0)));
+        assert!(index.lacks_end());
+        index.unneeded().into_iter().for_each(|number| index.forget(number));
+        assert!(index.lacks_end() && !status.has_left(&mark));
+        begin(&index, 3, &[]);
+        assert!(!index.lacks_end() && index.unneeded().is_empty());
+        index.note_confirmed(3);
+        assert_eq!(index.unneeded(), [2]);
+        index.forget(2);
+        assert!(!index.lacks_end() && status.has_left(&mark));
+        status.note_sent(0, 4);
+        assert!(status.has_left(&mark) && !status.has_left(&status.sent()));
     }
 }

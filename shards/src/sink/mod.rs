@@ -16,7 +16,8 @@
 //! - Bytes on their way stay below [`SinkConfig::waiting_max_bytes`]. A core whose piece has found
 //!   no room for [`PATIENCE`] sends it nevertheless, and takes no further entries: so there may be two
 //!   frames per core more.
-//! - An object stays until live segments hold all entries of its files ([`WalIndex`]).
+//! - An object stays until live segments hold all entries of its files ([`WalIndex`]). The newest one
+//!   stays, too, until somebody asks for the end of the log: then an object without pieces follows.
 //!
 //! What has to hold besides: `wal.sync = always`. With other policies a loss of power may take
 //! entries from the disk that the bucket has, and the folder goes on without them.
@@ -126,7 +127,7 @@ impl SinkMesh {
             pieces: flume::unbounded(),
             // One message per object at most.
             confirmations: (0..cores).map(|_| flume::unbounded()).collect(),
-            status: Arc::new(SinkStatus::new(memory.clone())),
+            status: Arc::new(SinkStatus::new(cores, memory.clone())),
             memory,
         }
     }
@@ -134,7 +135,8 @@ impl SinkMesh {
     /// The end of a core. Each core's host takes its own, once.
     pub(crate) fn attach(&self, core: CoreId) -> SinkEnd {
         let confirmations = self.confirmations[core.index()].1.clone();
-        SinkEnd::new(core, self.pieces.0.clone(), confirmations, self.memory.clone())
+        let (pieces, memory) = (self.pieces.0.clone(), self.memory.clone());
+        SinkEnd::new(core, pieces, confirmations, memory, Arc::clone(&self.status))
     }
 
     /// The sink, once. To be made on core 0, with the epoch of the node's plan.

@@ -78,6 +78,8 @@ enum Event {
     Piece(Piece),
     Written(Result<Written, LogError>),
     Announced,
+    /// Somebody asks for the end of the log.
+    End,
     Due,
     Stop,
 }
@@ -105,13 +107,13 @@ impl<R: Runtime> Sink<R> {
             pieces,
             cores,
             config,
-            status,
-            index: WalIndex::default(),
+            index: WalIndex::new(Arc::clone(&status)),
             gathered: Gathered::default(),
             payload: Vec::new(),
             rest: None,
             counted: VecDeque::new(),
             is_stopping: false,
+            status,
             runtime,
         }
     }
@@ -167,6 +169,10 @@ impl<R: Runtime> Sink<R> {
                     self.confirm();
                 }
                 Event::Announced => self.confirm(),
+                Event::End if self.has_nothing() && self.index.lacks_end() => {
+                    writes.push_back(self.begin());
+                }
+                Event::End => {}
                 Event::Due if self.is_stopping && deadline.is_none() => return Ok(()),
                 Event::Due => {}
                 Event::Stop => {
@@ -193,6 +199,7 @@ impl<R: Runtime> Sink<R> {
         let waits_for_announcement =
             !self.counted.is_empty() && !self.index.announced().is_triggered();
         let mut announced = pin!(self.index.announced().wait());
+        let mut end_asked = pin!(self.index.end_asked().wait());
         let mut stopping = pin!(stop.wait());
         poll_fn(|context| {
             if !writes.is_empty()
@@ -205,6 +212,9 @@ impl<R: Runtime> Sink<R> {
             }
             if takes && let Poll::Ready(Some(piece)) = Pin::new(&mut *pieces).poll_next(context) {
                 return Poll::Ready(Event::Piece(piece));
+            }
+            if end_asked.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Event::End);
             }
             for timer in &mut timers {
                 if let Some(running) = timer
@@ -260,7 +270,7 @@ impl<R: Runtime> Sink<R> {
     fn begin(&mut self) -> LocalBoxFuture<'static, Result<Written, LogError>> {
         let entry = self.numbers.begin(&self.payload);
         let gathered = std::mem::take(&mut self.gathered);
-        self.index.note_begun(entry.number, gathered.names.clone());
+        self.index.note_begun(entry.number, gathered.names.clone(), gathered.ends.clone());
         let len_bytes = self.payload.len() as u64;
         self.payload.clear();
         let written = Written { number: entry.number, len_bytes, gathered };
@@ -280,7 +290,7 @@ impl<R: Runtime> Sink<R> {
         for Written { number, len_bytes, gathered } in self.counted.drain(..) {
             self.index.note_confirmed(number);
             let delay = gathered.since.map(|since| self.runtime.now().since(since));
-            self.status.note_confirmed(len_bytes, delay.unwrap_or_default());
+            self.status.note_confirmed(len_bytes, delay);
             for (core, sequence) in gathered.ends {
                 if let Some(core) = self.cores.get(usize::from(core)) {
                     // A core that is gone asks nothing.

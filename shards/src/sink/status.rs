@@ -1,9 +1,13 @@
-//! How a sink stands, for metrics.
+//! How a sink stands, for metrics and for those who wait until objects are gone.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use logsvc_runtime::Budget;
+
+/// What the cores of a node had sent to the sink at a moment, by core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SentMark(Box<[u64]>);
 
 /// Shared by the cores of a node. All numbers are of this start.
 #[derive(Debug)]
@@ -15,6 +19,16 @@ pub struct SinkStatus {
     is_lost: AtomicBool,
     /// Of pieces that are not confirmed.
     waiting: Budget,
+    cores: Box<[CoreStatus]>,
+}
+
+/// Pieces of a core, by the number of the last one.
+#[derive(Debug, Default)]
+struct CoreStatus {
+    /// That were sent.
+    sent: AtomicU64,
+    /// That are in no object any more.
+    gone: AtomicU64,
 }
 
 /// The numbers of a moment.
@@ -35,7 +49,7 @@ pub struct SinkNumbers {
 }
 
 impl SinkStatus {
-    pub(super) fn new(waiting: Budget) -> SinkStatus {
+    pub(super) fn new(cores: u16, waiting: Budget) -> SinkStatus {
         SinkStatus {
             objects: AtomicU64::new(0),
             object_bytes: AtomicU64::new(0),
@@ -43,6 +57,7 @@ impl SinkStatus {
             last_delay_us: AtomicU64::new(0),
             is_lost: AtomicBool::new(false),
             waiting,
+            cores: (0..cores).map(|_| CoreStatus::default()).collect(),
         }
     }
 
@@ -64,10 +79,37 @@ impl SinkStatus {
         &self.waiting
     }
 
-    pub(super) fn note_confirmed(&self, len_bytes: u64, delay: Duration) {
+    /// What was sent so far.
+    pub(crate) fn sent(&self) -> SentMark {
+        SentMark(self.cores.iter().map(|core| core.sent.load(Ordering::Acquire)).collect())
+    }
+
+    /// Whether no object has anything that was sent before the mark.
+    pub(crate) fn has_left(&self, mark: &SentMark) -> bool {
+        let is_gone =
+            |(core, &sent): (&CoreStatus, &u64)| core.gone.load(Ordering::Acquire) >= sent;
+        self.cores.iter().zip(&mark.0).all(is_gone)
+    }
+
+    pub(super) fn note_sent(&self, core: u16, sequence: u64) {
+        if let Some(core) = self.cores.get(usize::from(core)) {
+            core.sent.store(sequence, Ordering::Release);
+        }
+    }
+
+    pub(super) fn note_gone(&self, core: u16, sequence: u64) {
+        if let Some(core) = self.cores.get(usize::from(core)) {
+            core.gone.fetch_max(sequence, Ordering::AcqRel);
+        }
+    }
+
+    /// An object without pieces has no delay.
+    pub(super) fn note_confirmed(&self, len_bytes: u64, delay: Option<Duration>) {
         self.objects.fetch_add(1, Ordering::Relaxed);
         self.object_bytes.fetch_add(len_bytes, Ordering::Relaxed);
-        self.last_delay_us.store(delay.as_micros() as u64, Ordering::Relaxed);
+        if let Some(delay) = delay {
+            self.last_delay_us.store(delay.as_micros() as u64, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn note_failure(&self) {

@@ -28,7 +28,7 @@ use logsvc_shards::node::{NodeBucket, NodePlan, OpenOptions, open_node_in};
 use logsvc_shards::retention::RetentionPolicy;
 use logsvc_shards::scan::{LeafRequest, ScanConfig};
 use logsvc_shards::shard::SealPolicy;
-use logsvc_shards::sink::{SinkConfig, SinkMesh};
+use logsvc_shards::sink::{SinkConfig, SinkMesh, SinkStatus};
 use logsvc_shards::types::{Cancellation, Layout};
 use logsvc_shards::wal::restored::RecoverySummary;
 use logsvc_shards::wal::writer::WalConfig;
@@ -436,9 +436,15 @@ impl<'s> Cluster<'s> {
         self.boot.sinks.as_ref().expect("the bucket gets the log")
     }
 
+    /// How the log and the bucket stand, if that gets the log.
+    #[allow(dead_code, reason = "not all tests that use a cluster ask")]
+    pub(crate) fn sink_status(&self) -> Option<Arc<SinkStatus>> {
+        self.boot.sinks.as_ref().map(|sinks| Arc::clone(sinks.status()))
+    }
+
     /// How the node and its bucket stand.
     #[allow(dead_code, reason = "not all tests that use a cluster ask")]
-    pub(crate) fn bucket_status(&self) -> &BucketStatus {
+    pub(crate) fn bucket_status(&self) -> &Arc<BucketStatus> {
         &self.boot.bucket_status
     }
 

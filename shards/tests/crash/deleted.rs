@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use logsvc_proto::TenantId;
@@ -13,6 +14,7 @@ use logsvc_shards::check::{FindReport, check_store, find_text, inspect_file};
 use logsvc_shards::deletion::{
     DeleteRequest, DeleteState, DeletionReply, DeletionRequest, NewDelete, NodeDeletions,
 };
+use logsvc_shards::follower::BucketStatus;
 use logsvc_shards::keeper::{Keeper, KeeperConfig, KeeperLinks};
 use logsvc_shards::retention::RetentionPolicy;
 use logsvc_shards::wal::writer::WalConfig;
@@ -22,17 +24,23 @@ use crate::cluster::{Cluster, DATA_DIR, sleep};
 use crate::ledger::Ledger;
 use crate::upkeep::{Line, NOON_NS, eager, flush, push, upkeep};
 
-const SECRET: &str = "geheim";
+pub(crate) const SECRET: &str = "geheim";
 const QUERY: &str = r#"{app=~".+"} |= "geheim""#;
-const HOUR_NS: i64 = 3_600_000_000_000;
+pub(crate) const HOUR_NS: i64 = 3_600_000_000_000;
 
-type Requests = Caller<DeletionRequest, DeletionReply>;
+pub(crate) type Requests = Caller<DeletionRequest, DeletionReply>;
 
 /// Starts a node with a keeper on core 0.
 fn start(simulation: &Simulation, shards: u16) -> (Cluster<'_>, Requests) {
     let upkeep = upkeep(eager(), RetentionPolicy::default());
     let cluster = Cluster::start_sealing(simulation, shards, WalConfig::default(), upkeep);
     let cluster = cluster.unwrap_or_else(|error| panic!("{error}"));
+    let requests = keep_requests(&cluster, None);
+    (cluster, requests)
+}
+
+/// Starts a keeper on core 0 of a node.
+pub(crate) fn keep_requests(cluster: &Cluster<'_>, bucket: Option<Arc<BucketStatus>>) -> Requests {
     let runtime = cluster.node.runtime(CoreId(0)).clone();
     let options = MeshOptions { request_lane_messages: 16, inflight_per_core: 16 };
     let (requests, inbox) = Mesh::new(1, options).attach(CoreId(0));
@@ -41,7 +49,8 @@ fn start(simulation: &Simulation, shards: u16) -> (Cluster<'_>, Requests) {
         changes: cluster.changes().clone(),
         deletions: NodeDeletions::default(),
         memory: Budget::new("deletions", 16 << 20),
-        bucket: None,
+        bucket,
+        sink: cluster.sink_status(),
     };
     let config = KeeperConfig {
         cancel_period: Duration::from_secs(60),
@@ -53,7 +62,7 @@ fn start(simulation: &Simulation, shards: u16) -> (Cluster<'_>, Requests) {
     let keeper = Keeper::new(runtime.clone(), &cluster.plan(), links, config);
     drop(runtime.spawn(requests.pump_replies()));
     drop(runtime.spawn(keeper.run(inbox, Latch::new())));
-    (cluster, requests)
+    requests
 }
 
 fn ask(cluster: &Cluster<'_>, requests: &Requests, request: DeletionRequest) -> DeletionReply {
@@ -61,7 +70,12 @@ fn ask(cluster: &Cluster<'_>, requests: &Requests, request: DeletionRequest) -> 
     cluster.run(async move { reply.await.expect("an answer") })
 }
 
-fn create(cluster: &Cluster<'_>, requests: &Requests, tenant: &TenantId, part_ns: Option<i64>) {
+pub(crate) fn create(
+    cluster: &Cluster<'_>,
+    requests: &Requests,
+    tenant: &TenantId,
+    part_ns: Option<i64>,
+) {
     let request = DeletionRequest::Create(Box::new(NewDelete {
         tenant: tenant.clone(),
         query: QUERY.to_owned(),
@@ -75,7 +89,11 @@ fn create(cluster: &Cluster<'_>, requests: &Requests, tenant: &TenantId, part_ns
     }
 }
 
-fn list(cluster: &Cluster<'_>, requests: &Requests, tenant: &TenantId) -> Vec<DeleteRequest> {
+pub(crate) fn list(
+    cluster: &Cluster<'_>,
+    requests: &Requests,
+    tenant: &TenantId,
+) -> Vec<DeleteRequest> {
     let request = DeletionRequest::List { tenant: tenant.clone(), bounds_ns: None };
     match ask(cluster, requests, request) {
         DeletionReply::Listed(requests) => requests,
@@ -84,9 +102,18 @@ fn list(cluster: &Cluster<'_>, requests: &Requests, tenant: &TenantId) -> Vec<De
 }
 
 fn find(simulation: &Simulation, text: &'static str) -> (FindReport, Vec<String>) {
+    find_in(simulation, DATA_DIR, text)
+}
+
+/// The files of a folder that have a text.
+pub(crate) fn find_in(
+    simulation: &Simulation,
+    folder: &'static str,
+    text: &'static str,
+) -> (FindReport, Vec<String>) {
     simulation.block_on(|runtime| async move {
         let mut lines = Vec::new();
-        let report = find_text(&runtime, Path::new(DATA_DIR), text.as_bytes(), |line| {
+        let report = find_text(&runtime, Path::new(folder), text.as_bytes(), |line| {
             lines.push(line);
         });
         let report = report.await.expect("a folder");

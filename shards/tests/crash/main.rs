@@ -17,6 +17,7 @@ mod crashes;
 mod damage;
 mod deleted;
 mod directed;
+mod forgotten;
 mod ledger;
 mod load;
 mod lost;

@@ -40,7 +40,7 @@ fn in_bucket(world: &World, rng: &mut Rng) -> InBucket {
     InBucket { world: world.clone(), sink: Some(sink), max_age, cache_max_bytes: None }
 }
 
-fn random_upkeep(world: &World, rng: &mut Rng) -> Upkeep {
+pub(crate) fn random_upkeep(world: &World, rng: &mut Rng) -> Upkeep {
     let seal = SealPolicy {
         head_max_bytes: rng.between(2_000, 40_000),
         wal_max_bytes: rng.between(10_000, 100_000),
@@ -57,7 +57,7 @@ fn random_upkeep(world: &World, rng: &mut Rng) -> Upkeep {
     }
 }
 
-fn random_faults(rng: &mut Rng) -> Faults {
+pub(crate) fn random_faults(rng: &mut Rng) -> Faults {
     let rate = |rng: &mut Rng| if rng.one_in(2) { rng.below(100_000) } else { 0 };
     // In such a time objects overtake each other.
     let slowest_ns = if rng.one_in(2) { 100_000_000 } else { 600_000_000 };

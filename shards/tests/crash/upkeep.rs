@@ -16,7 +16,8 @@ use logsvc_segment::batch::BatchBuilder;
 use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::messages::{
-    AppendRequest, MaintenanceStatus, ShardReply, ShardRequest, StreamSelection,
+    AppendError, AppendOutcome, AppendRequest, MaintenanceStatus, ShardReply, ShardRequest,
+    StreamSelection,
 };
 use logsvc_shards::retention::{RetentionPolicy, STEADY_AFTER, StreamPeriod, TenantPeriods};
 use logsvc_shards::scan::LeafRequest;
@@ -56,6 +57,17 @@ pub(crate) type Line = (i64, String, Option<u64>);
 
 /// Pushes lines of one stream at once.
 pub(crate) fn push(cluster: &Cluster<'_>, ledger: &Ledger, stream: usize, lines: &[Line]) {
+    let outcome = try_push(cluster, ledger, stream, lines);
+    assert!(matches!(outcome, Some(Ok(_))), "{outcome:?}");
+}
+
+/// Pushes lines that may be refused.
+pub(crate) fn try_push(
+    cluster: &Cluster<'_>,
+    ledger: &Ledger,
+    stream: usize,
+    lines: &[Line],
+) -> Option<Result<AppendOutcome, AppendError>> {
     let stream = &ledger.streams[stream];
     let mut builder = BatchBuilder::new(Vec::new());
     builder.begin(stream.id);
@@ -70,8 +82,7 @@ pub(crate) fn push(cluster: &Cluster<'_>, ledger: &Ledger, stream: usize, lines:
         out_of_order_window_ns: None,
     };
     let reply = send_append(&cluster.caller(0), cluster.layout.core_of(stream.id), request);
-    let outcome = cluster.run(append_outcome(reply.expect("the lanes have room")));
-    assert!(matches!(outcome, Some(Ok(_))), "{outcome:?}");
+    cluster.run(append_outcome(reply.expect("the lanes have room")))
 }
 
 pub(crate) fn flush(cluster: &Cluster<'_>) {

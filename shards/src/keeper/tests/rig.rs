@@ -184,6 +184,7 @@ async fn run_core(runtime: SimRuntime, shared: Rc<Shared>) {
         deletions: shared.deletions.clone(),
         memory: Budget::new("deletions", 16 << 20),
         bucket: None,
+        sink: None,
     };
     let play = Rc::clone(&shared.play);
     let config = KeeperConfig {
