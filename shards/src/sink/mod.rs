@@ -32,6 +32,8 @@ pub(crate) mod pieces;
 mod restore;
 mod run;
 mod status;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
