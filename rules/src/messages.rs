@@ -72,7 +72,7 @@ pub enum RulesReply {
     Groups(Vec<(Arc<str>, Vec<Arc<RuleGroup>>)>),
     /// The group, if it is there.
     Group(Option<Arc<RuleGroup>>),
-    /// The change is on stable storage and in force.
+    /// The change is on stable storage and in force, and in the bucket if it is to be there.
     Done,
     /// There is no such group or namespace.
     NotFound,
@@ -113,6 +113,12 @@ pub enum StoreRefusal {
     /// The change cannot be written.
     #[error("cannot store rule groups: {0}")]
     Io(String),
+    /// The bucket does not take the change. It is on stable storage and in force.
+    #[error(
+        "the bucket does not take the change of the rule groups; it is in force, and is sent to the \
+         bucket later"
+    )]
+    Bucket,
 }
 
 /// A group that is evaluated, at the end of its last evaluation.

@@ -31,6 +31,7 @@ use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::deletion::{DeletionReply, DeletionRequest};
 use logsvc_shards::host::{self, HostConfig};
 use logsvc_shards::keeper::{Keeper, KeeperConfig, KeeperLinks};
+use logsvc_shards::kept::KeptFiles;
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::node::{Node, NodeError, NodePlan, OpenOptions, open_node_in};
 use logsvc_shards::scan::ScanConfig;
@@ -203,18 +204,20 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
     let (mut keeping, mut ruling, mut following) = (None, None, Vec::new());
     if runtime.core().0 == 0 {
         node.recovered.wait().await;
+        let kept = bucket::kept_files(&node.config);
         if node.failure().is_none()
             && let (Some(folder), Some(store)) = (&mut folder, store)
         {
-            let parts = bucket::Parts { store, sinks: boot.sinks.as_ref() };
+            let (sinks, kept) = (boot.sinks.as_ref(), kept.clone());
+            let parts = bucket::Parts { store, sinks, kept };
             following = bucket::follow(&runtime, &node, folder, parts, &caller, &follower_stop);
         }
-        if let Some(keeper) = keeper(&runtime, &boot, &caller) {
+        if let Some(keeper) = keeper(&runtime, &boot, &caller, kept.clone()) {
             keeping = Some(runtime.spawn(keeper.run(keeper_inbox, keeper_stop.clone())));
         }
         let has_folder = matches!(boot.start.plan.get(), Some(Some(_)));
         if has_folder && node.failure().is_none() {
-            let ruler = ruler::ruler(&runtime, &node, evaluator.clone());
+            let ruler = ruler::ruler(&runtime, &node, evaluator.clone(), kept);
             ruling = Some(runtime.spawn(ruler.run(ruler_inbox, ruler_stop.clone())));
             services.set_whole(Component::Ruler, State::Running);
         }
@@ -298,6 +301,7 @@ fn keeper<R: Runtime>(
     runtime: &R,
     boot: &Boot,
     caller: &Caller<ShardRequest, ShardReply>,
+    files: Option<KeptFiles>,
 ) -> Option<Keeper<R>> {
     let node = &boot.node;
     let plan = boot.start.plan.get()?.as_ref().filter(|_| node.failure().is_none())?;
@@ -318,6 +322,7 @@ fn keeper<R: Runtime>(
         memory: node.budgets.streams.clone(),
         bucket: node.config.bucket.is_some().then(|| Arc::clone(&node.bucket)),
         sink: boot.sinks.as_ref().map(|sinks| Arc::clone(sinks.status())),
+        files,
     };
     Some(Keeper::new(runtime.clone(), plan, links, config))
 }

@@ -1,4 +1,4 @@
-//! The bucket of the node: how a core reaches it, and who brings the segments into it.
+//! The bucket of the node: how a core reaches it, and who brings segments and files into it.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use logsvc_http::client::{Client, ClientConfig};
 use logsvc_runtime::mesh::Caller;
 use logsvc_runtime::{Latch, Runtime};
 use logsvc_shards::follower::{Follower, FollowerConfig};
+use logsvc_shards::kept::KeptFiles;
 use logsvc_shards::ledger::LedgerOptions;
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::node::Node;
@@ -90,10 +91,17 @@ pub(crate) fn sinks(config: &Config) -> Option<SinkMesh> {
     is_wanted.then(|| SinkMesh::new(config.cores, settings))
 }
 
+/// Where changes of kept files are noted on core 0; `None` if there is no bucket.
+pub(crate) fn kept_files(config: &Config) -> Option<KeptFiles> {
+    config.bucket.as_ref()?;
+    Some(KeptFiles::new(config.wal.durability == Durability::Store))
+}
+
 /// The bucket of core 0.
 pub(crate) struct Parts<'a, R: Runtime> {
     pub(crate) store: Store<R>,
     pub(crate) sinks: Option<&'a SinkMesh>,
+    pub(crate) kept: Option<KeptFiles>,
 }
 
 /// Begins to bring segments into the bucket, and the log if it gets it, until the latch is
@@ -102,7 +110,7 @@ pub(crate) fn follow<R: Runtime>(
     runtime: &R,
     node: &Arc<NodeState>,
     folder: &mut Node<R>,
-    Parts { store, sinks }: Parts<'_, R>,
+    Parts { store, sinks, kept }: Parts<'_, R>,
     shards: &Caller<ShardRequest, ShardReply>,
     stop: &Latch,
 ) -> Vec<R::Task<()>> {
@@ -120,6 +128,9 @@ pub(crate) fn follow<R: Runtime>(
     let follower =
         Follower::new(runtime.clone(), folder, store.clone(), shards.clone(), config, status);
     let Some(mut follower) = follower else { return Vec::new() };
+    if let Some(kept) = kept {
+        follower = follower.with_files(kept);
+    }
     let mut tasks = Vec::new();
     if let Some(sinks) = sinks {
         match sinks.sink(runtime.clone(), store, epoch) {

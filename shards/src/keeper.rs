@@ -7,7 +7,8 @@
 //! filters.
 //!
 //! Order of a change: the record on the disk, then all shards, then the version in force, with the
-//! count for caches before and behind it, then the answer. A crash in between leaves a request that
+//! count for caches before and behind it, then the answer, for which the bucket may have to have the
+//! record, too ([`KeptFiles`]). A crash in between leaves a request that
 //! is in force from the next start on though nobody was told so. So an answer other than success
 //! leaves open whether the request is recorded.
 //!
@@ -49,6 +50,7 @@ use crate::deletion::{
     NodeDeletions,
 };
 use crate::follower::BucketStatus;
+use crate::kept::KeptFiles;
 use crate::lanes::Lanes;
 use crate::messages::{ShardReply, ShardRequest};
 use crate::node::NodePlan;
@@ -109,6 +111,8 @@ pub struct KeeperLinks {
     pub bucket: Option<Arc<BucketStatus>>,
     /// How the log and the bucket stand, if that gets the log.
     pub sink: Option<Arc<SinkStatus>>,
+    /// Where changes of the record are noted, if there is a bucket.
+    pub files: Option<KeptFiles>,
 }
 
 impl fmt::Debug for KeeperLinks {
@@ -134,6 +138,7 @@ pub struct Keeper<R: Runtime> {
     store: RequestStore<R>,
     folders: Folders,
     outside: Option<Outside>,
+    files: Option<KeptFiles>,
     records: Records,
     status: DeletionStatus,
     clock: Clock,
@@ -197,6 +202,7 @@ impl<R: Runtime> Keeper<R> {
             memory: links.memory,
             folders,
             outside: links.bucket.map(|bucket| Outside { bucket, sink: links.sink }),
+            files: links.files,
             records: Records::new(&plan.deletions),
             status: DeletionStatus::default(),
             clock,

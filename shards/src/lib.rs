@@ -7,7 +7,7 @@
 //! claims the data folder and decides which log files recovery replays.
 //!
 //! The modules are floors. A module imports modules of lower floors only; `ci layers` checks
-//! this. From the bottom: [`types`], [`changes`]; `index`, [`scope`]; [`deletion`]; [`wal`];
+//! this. From the bottom: [`types`], [`changes`]; `index`, [`scope`]; [`deletion`]; [`kept`], [`wal`];
 //! [`manifest`], [`sink`]; [`ledger`]; [`retention`]; [`node`]; `sealed`, [`check`], [`backup`]; [`compact`]; [`scan`]; [`tail`];
 //! [`messages`]; `lanes`, [`shard`]; [`host`]; [`follower`]; [`keeper`].
 //!
@@ -25,6 +25,7 @@ pub mod fuzz;
 pub mod host;
 pub(crate) mod index;
 pub mod keeper;
+pub mod kept;
 mod lanes;
 pub mod ledger;
 pub mod manifest;

@@ -33,6 +33,7 @@ use logsvc_segment::version::{UnknownVersion, describe};
 use logsvc_store::Store;
 
 mod bucket;
+mod files;
 
 use bucket::{Folders, Joined, join_bucket};
 
@@ -252,11 +253,12 @@ pub async fn open_node_in<R: Runtime>(
     // After the lock: no other process changes names that this start takes for durable.
     sync_folders(runtime, data_dir, [&wal_dir, &segments_dir]).await?;
     check_format(runtime, data_dir).await?;
-    let deletions = load(runtime, data_dir).await?;
     let read = ReadManifest::read(runtime, &segments_dir).await;
     let mut read = read.map_err(io_error("read the manifest in", &segments_dir))?;
     let folders = Folders { data_dir, wal_dir: &wal_dir };
     let joined = join_bucket(runtime, folders, &mut read, bucket).await?;
+    // The bucket may have put other requests in the place of the folder's.
+    let deletions = load(runtime, data_dir).await?;
     if let Some(Joined { ledger, .. }) = &joined {
         options.partitions = Some(ledger.cluster.partitions);
     }
@@ -305,7 +307,7 @@ pub async fn open_node_in<R: Runtime>(
     let mut ledger = joined.map(|joined| joined.ledger);
     if let Some(ledger) = &mut ledger {
         // What an earlier start has acknowledged without the bucket is in log files.
-        ledger.is_log_whole |= replayed.is_empty();
+        ledger.is_log_whole |= replayed.is_empty() && ledger.unsent_files.is_empty();
         // From here on the folder has all that the bucket has.
         let written = ledger.mark().write(runtime, data_dir).await;
         written.map_err(LedgerError::of_mark(data_dir))?;

@@ -105,7 +105,7 @@ pub(super) const ORDERS: &[Order] = &[
             "changes index",
             "scope",
             "deletion",
-            "wal",
+            "kept wal",
             "manifest sink",
             "ledger",
             "retention",

@@ -4,7 +4,8 @@
 //! answered in the order in which they come, while groups are evaluated ([`Evaluation::run`] is
 //! polled beside them). Only a change that is being written holds up the requests behind it.
 //!
-//! Order of a change: the store, then the groups in memory, then the evaluation, then the answer.
+//! Order of a change: the store, then the groups in memory, then the evaluation, then the answer, for
+//! which the copy of the groups in a bucket may have to be there ([`RuleStore::copied`]).
 //! So a client that was told of success sees the change in every later answer, also after a crash.
 //!
 //! What can go wrong: the store cannot be read at the start. Then the log says so, requests are
@@ -33,7 +34,7 @@ use logsvc_runtime::{Latch, Monotonic, Runtime};
 
 use crate::catalogue::{Catalogue, TenantGroups};
 use crate::evaluation::Evaluation;
-use crate::messages::{RulerNumbers, RulesReply, RulesRequest};
+use crate::messages::{RulerNumbers, RulesReply, RulesRequest, StoreRefusal};
 use crate::store::RuleStore;
 
 /// How long the ruler waits before it tries again to read the store.
@@ -139,8 +140,20 @@ impl<R: Runtime, S: RuleStore, E: Evaluation> Ruler<R, S, E> {
                 Event::Timer => {}
                 Event::Request(incoming) => {
                     let Incoming { request, reply_to } = *incoming;
+                    let is_change = is_change(&request);
                     let reply = self.serve(request).await;
-                    reply_to.send(reply);
+                    let is_answer = matches!(reply, RulesReply::Done | RulesReply::NotFound);
+                    let copying = if is_change && is_answer { self.store.copied() } else { None };
+                    let Some(copying) = copying else {
+                        reply_to.send(reply);
+                        continue;
+                    };
+                    // Others do not wait for the copies.
+                    drop(self.runtime.spawn(async move {
+                        let copied = copying.await;
+                        let refused = |_| RulesReply::Refused(StoreRefusal::Bucket);
+                        reply_to.send(copied.map_or_else(refused, |()| reply));
+                    }));
                 }
             }
         }
@@ -240,4 +253,14 @@ impl<R: Runtime, S: RuleStore, E: Evaluation> Ruler<R, S, E> {
         };
         answered.unwrap_or_else(RulesReply::Refused)
     }
+}
+
+/// Whether a request changes the stored groups, or finds that nothing is to be changed.
+fn is_change(request: &RulesRequest) -> bool {
+    matches!(
+        request,
+        RulesRequest::SetGroup { .. }
+            | RulesRequest::DeleteGroup { .. }
+            | RulesRequest::DeleteNamespace { .. }
+    )
 }

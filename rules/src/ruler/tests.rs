@@ -12,7 +12,7 @@ use super::*;
 use crate::config::RuleStorage;
 use crate::messages::{GroupStatus, RulerNumbers, StoreRefusal};
 use crate::model::RuleGroup;
-use crate::store::Backend;
+use crate::store::{Backend, Copying, FileCopies, NotCopied};
 
 /// What the ruler has told, and when it was asked to run and to end.
 #[derive(Default)]
@@ -58,6 +58,11 @@ struct Rig {
 }
 
 fn start(runtime: &SimRuntime, storage: RuleStorage, groups_max_bytes: u64) -> Rig {
+    let store = Backend::new(runtime.clone(), &PathBuf::from("/data"), &storage);
+    start_on(runtime, store, groups_max_bytes)
+}
+
+fn start_on(runtime: &SimRuntime, store: Backend<SimRuntime>, groups_max_bytes: u64) -> Rig {
     let options = MeshOptions { request_lane_messages: 16, inflight_per_core: 16 };
     let (caller, inbox) = Mesh::new(1, options).attach(CoreId(0));
     drop(runtime.spawn(caller.pump_replies()));
@@ -66,7 +71,6 @@ fn start(runtime: &SimRuntime, storage: RuleStorage, groups_max_bytes: u64) -> R
         groups_max_bytes,
         evaluates: Box::new(|tenant| tenant.as_str() != "off"),
     };
-    let store = Backend::new(runtime.clone(), &PathBuf::from("/data"), &storage);
     let recorder = Recorder::default();
     let told = Rc::clone(&recorder.0);
     let ruler = Ruler::new(runtime.clone(), store, recorder, config);
@@ -297,6 +301,63 @@ fn a_stop_before_the_store_was_read_ends_all() {
     simulation.block_on(|runtime| async move {
         let rig = start(&runtime, RuleStorage::Local { folder: "/rules".into() }, 1 << 20);
         runtime.sleep_until(runtime.now().after(Duration::from_secs(5))).await;
+        rig.stop().await;
+    });
+}
+
+/// Somebody who copies files when he is told to.
+#[derive(Debug, Default)]
+struct Copier {
+    changed: RefCell<Vec<String>>,
+    is_away: Cell<bool>,
+    go_on: RefCell<Option<Latch>>,
+}
+
+impl FileCopies for Copier {
+    fn changed(&self, path: &str) {
+        self.changed.borrow_mut().push(path.to_owned());
+    }
+
+    fn copied(&self) -> Option<Copying> {
+        if self.is_away.get() {
+            return Some(Box::pin(async { Err(NotCopied) }));
+        }
+        let latch = self.go_on.borrow().clone()?;
+        Some(Box::pin(async move {
+            latch.wait().await;
+            Ok(())
+        }))
+    }
+}
+
+#[test]
+fn changes_wait_for_copies_and_nobody_else_does() {
+    let simulation = Simulation::new(1);
+    simulation.block_on(|runtime| async move {
+        let copier = Rc::new(Copier::default());
+        let folder = &PathBuf::from("/data");
+        let store = Backend::new(runtime.clone(), folder, &RuleStorage::DataFolder);
+        let rig = start_on(&runtime, store.with_copies(copier.clone()), 1 << 20);
+        rig.done(set("t", "a", "g", 0)).await;
+        let path = copier.changed.borrow()[0].clone();
+        let file = path.strip_prefix("rules/groups/t/").expect("a file of the tenant");
+        assert_eq!(file.len(), 32);
+        let latch = Latch::new();
+        *copier.go_on.borrow_mut() = Some(latch.clone());
+        let waiting = rig.caller.call(CoreId(0), set("t", "a", "h", 0)).expect("there is room");
+        // It is in force meanwhile, and others are answered.
+        assert_eq!(rig.list("t").await, ["a/g", "a/h"]);
+        latch.trigger();
+        assert!(matches!(waiting.await, Ok(RulesReply::Done)));
+        copier.is_away.set(true);
+        copier.changed.take();
+        for change in [delete("t", "a", "g"), delete("t", "a", "g"), set("t", "b", "g", 0)] {
+            let reply = rig.ask(change).await;
+            assert!(matches!(reply, RulesReply::Refused(StoreRefusal::Bucket)), "{reply:?}");
+        }
+        assert_eq!(rig.list("t").await, ["a/h", "b/g"]);
+        assert_eq!(copier.changed.borrow().len(), 2, "{:?}", copier.changed);
+        assert_eq!(copier.changed.borrow()[0], path);
         rig.stop().await;
     });
 }

@@ -12,15 +12,19 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use logsvc_proto::TenantId;
 use logsvc_runtime::{Runtime, temporary_path};
 
 use super::format::{self, FILE_MAX_BYTES, FormatError};
-use super::{RuleStore, TenantChange};
+use super::{Copying, FileCopies, RuleStore, TenantChange};
 use crate::catalogue::TenantGroups;
 use crate::model::RuleGroup;
+
+/// The folder of the tenants' folders, in the data folder.
+const GROUPS_FOLDER: &str = "rules/groups";
 
 /// What a file may hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,16 +45,31 @@ pub struct FolderStore<R: Runtime> {
     data_dir: PathBuf,
     /// All files that are there or may be there.
     files: BTreeMap<TenantId, Files>,
+    /// Who keeps copies of the files.
+    copies: Option<Rc<dyn FileCopies>>,
 }
 
 impl<R: Runtime> FolderStore<R> {
     /// The store in a data folder.
     pub fn new(runtime: R, data_dir: PathBuf) -> FolderStore<R> {
-        FolderStore { runtime, data_dir, files: BTreeMap::new() }
+        FolderStore { runtime, data_dir, files: BTreeMap::new(), copies: None }
+    }
+
+    /// The same for a node that keeps copies of the files.
+    #[must_use]
+    pub fn with_copies(self, copies: Rc<dyn FileCopies>) -> FolderStore<R> {
+        FolderStore { copies: Some(copies), ..self }
+    }
+
+    /// Tells that a file of a tenant has changed, or may have.
+    fn note(&self, tenant: &TenantId, file: &str) {
+        if let Some(copies) = &self.copies {
+            copies.changed(&format!("{GROUPS_FOLDER}/{tenant}/{file}"));
+        }
     }
 
     fn groups_dir(&self) -> PathBuf {
-        self.data_dir.join("rules").join("groups")
+        self.data_dir.join(GROUPS_FOLDER)
     }
 
     fn tenant_dir(&self, tenant: &TenantId) -> PathBuf {
@@ -127,7 +146,9 @@ impl<R: Runtime> FolderStore<R> {
             .map(|number| format!("{name}-{number}"))
             .find(|name| !taken.contains(name));
         let free = free.ok_or_else(|| io::Error::other("no name is free"))?;
-        self.runtime.rename(path, &folder.join(free)).await?;
+        let moved = self.runtime.rename(path, &folder.join(free)).await;
+        self.note(tenant, &name);
+        moved?;
         self.runtime.sync_dir(&folder).await?;
         self.runtime.sync_dir(path.parent().unwrap_or(Path::new("."))).await
     }
@@ -164,17 +185,23 @@ impl<R: Runtime> FolderStore<R> {
         if names.is_empty() {
             return Ok(());
         }
-        let folder = self.tenant_dir(tenant);
-        for name in &names {
-            let path = folder.join(name);
-            self.remove_if_there(&temporary_path(&path)).await?;
-            self.remove_if_there(&path).await?;
-        }
-        self.runtime.sync_dir(&folder).await?;
+        let removed = self.remove_named(tenant, &names).await;
+        names.iter().for_each(|name| self.note(tenant, name));
+        removed?;
         if let Some(files) = self.files.get_mut(tenant) {
             files.retain(|name, _| !names.contains(name));
         }
         Ok(())
+    }
+
+    async fn remove_named(&self, tenant: &TenantId, names: &[String]) -> io::Result<()> {
+        let folder = self.tenant_dir(tenant);
+        for name in names {
+            let path = folder.join(name);
+            self.remove_if_there(&temporary_path(&path)).await?;
+            self.remove_if_there(&path).await?;
+        }
+        self.runtime.sync_dir(&folder).await
     }
 
     /// The names of the files whose groups `is_wanted` accepts by namespace and name.
@@ -250,8 +277,10 @@ impl<R: Runtime> RuleStore for FolderStore<R> {
             self.quarantine(tenant, &path).await?;
         }
         // Also if the change fails: then the file may be there.
-        self.files.entry(tenant.clone()).or_default().insert(file, held);
-        self.runtime.replace_file(&path, bytes).await
+        self.files.entry(tenant.clone()).or_default().insert(file.clone(), held);
+        let replaced = self.runtime.replace_file(&path, bytes).await;
+        self.note(tenant, &file);
+        replaced
     }
 
     async fn remove(&mut self, tenant: &TenantId, namespace: &str, name: &str) -> io::Result<()> {
@@ -262,5 +291,9 @@ impl<R: Runtime> RuleStore for FolderStore<R> {
     async fn remove_namespace(&mut self, tenant: &TenantId, namespace: &str) -> io::Result<()> {
         let files = self.files_of(tenant, |n, _| n == namespace);
         self.remove_files(tenant, files).await
+    }
+
+    fn copied(&self) -> Option<Copying> {
+        self.copies.as_ref()?.copied()
     }
 }

@@ -4,6 +4,7 @@
 //! everything is asynchronous, by tenant, and a failure of one change is the failure of this change
 //! alone.
 
+mod copies;
 mod folder;
 mod format;
 mod local;
@@ -12,6 +13,7 @@ mod tests;
 
 use std::io;
 use std::path::Path;
+use std::rc::Rc;
 
 use logsvc_proto::TenantId;
 use logsvc_runtime::Runtime;
@@ -19,6 +21,7 @@ use logsvc_runtime::Runtime;
 use crate::catalogue::TenantGroups;
 use crate::config::RuleStorage;
 use crate::model::RuleGroup;
+pub use copies::{Copying, FileCopies, NotCopied};
 pub use folder::FolderStore;
 pub use local::LocalStore;
 
@@ -67,6 +70,12 @@ pub trait RuleStore: 'static {
     /// # Errors
     /// Any of the groups may be stored or not, until a further change of it succeeds.
     async fn remove_namespace(&mut self, tenant: &TenantId, namespace: &str) -> io::Result<()>;
+
+    /// Waits until changes are also where a copy of the groups is kept; `None` if an answer is not to
+    /// wait.
+    fn copied(&self) -> Option<Copying> {
+        None
+    }
 }
 
 /// The stores that settings can choose.
@@ -88,6 +97,15 @@ impl<R: Runtime> Backend<R> {
             RuleStorage::Local { folder } => {
                 Backend::Local(LocalStore::new(runtime, folder.clone()))
             }
+        }
+    }
+
+    /// The same for a node that keeps copies of its groups. Files that others write are not copied.
+    #[must_use]
+    pub fn with_copies(self, copies: Rc<dyn FileCopies>) -> Backend<R> {
+        match self {
+            Backend::Folder(store) => Backend::Folder(store.with_copies(copies)),
+            Backend::Local(_) => self,
         }
     }
 }
@@ -144,6 +162,13 @@ impl<R: Runtime> RuleStore for Backend<R> {
         match self {
             Backend::Folder(store) => store.remove_namespace(tenant, namespace).await,
             Backend::Local(store) => store.remove_namespace(tenant, namespace).await,
+        }
+    }
+
+    fn copied(&self) -> Option<Copying> {
+        match self {
+            Backend::Folder(store) => store.copied(),
+            Backend::Local(store) => store.copied(),
         }
     }
 }

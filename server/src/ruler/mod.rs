@@ -8,6 +8,7 @@
 //! rules fail until the next start; alerts go on.
 
 mod connect;
+mod copies;
 mod per_tenant;
 
 use std::path::Path;
@@ -27,9 +28,11 @@ use logsvc_rules::remote::RemoteWrite;
 use logsvc_rules::ruler::{Ruler, RulerConfig};
 use logsvc_rules::store::Backend;
 use logsvc_runtime::{Latch, Runtime};
+use logsvc_shards::kept::KeptFiles;
 
 use crate::node::NodeState;
 use connect::Connections;
+use copies::BucketCopies;
 use per_tenant::PerTenant;
 
 /// The part of the memory that rule groups may take.
@@ -56,11 +59,13 @@ pub(crate) struct NodeEvaluation<R: Runtime> {
     receivers: Rc<PerTenant<RemoteWriteConfig>>,
 }
 
-/// The ruler of a node. To be made on core 0, when the data folder is claimed.
+/// The ruler of a node. To be made on core 0, when the data folder is claimed. If the node has a
+/// bucket, changes of the groups are noted in `kept`.
 pub(crate) fn ruler<R: Runtime>(
     runtime: &R,
     node: &Arc<NodeState>,
     evaluator: LaneEvaluator<R>,
+    kept: Option<KeptFiles>,
 ) -> Ruler<R, Backend<R>, NodeEvaluation<R>> {
     let settings = &node.config.ruler;
     let config = RulerConfig {
@@ -71,7 +76,10 @@ pub(crate) fn ruler<R: Runtime>(
             move |tenant| node.config.ruler.evaluates(tenant.as_str())
         }),
     };
-    let store = Backend::new(runtime.clone(), &node.config.data_dir, &settings.rule_storage());
+    let mut store = Backend::new(runtime.clone(), &node.config.data_dir, &settings.rule_storage());
+    if let Some(files) = kept {
+        store = store.with_copies(Rc::new(BucketCopies { runtime: runtime.clone(), files }));
+    }
     let evaluation = NodeEvaluation::new(runtime, node, evaluator);
     Ruler::new(runtime.clone(), store, evaluation, config)
 }

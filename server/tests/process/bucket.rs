@@ -1,6 +1,8 @@
 //! A node with a bucket, which is a folder here: what is in the bucket outlives the data folder,
 //! and a bucket has one writer.
 
+mod kept;
+
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};

@@ -68,6 +68,11 @@ pub enum CreateError {
     /// It could not be written.
     #[error("the delete request could not be stored: {0}")]
     Disk(Arc<str>),
+    /// The bucket does not take it. It is on the disk and in force.
+    #[error(
+        "the bucket does not take the delete request; it is in force, and is sent to the bucket later"
+    )]
+    Bucket,
     /// The node is stopping.
     #[error("the node is stopping")]
     Stopping,
@@ -88,6 +93,11 @@ pub enum CancelError {
     /// The change could not be written.
     #[error("the cancellation could not be stored: {0}")]
     Disk(Arc<str>),
+    /// The bucket does not take the change. It is on the disk and in force.
+    #[error(
+        "the bucket does not take the cancellation; it is in force, and is sent to the bucket later"
+    )]
+    Bucket,
     /// The node is stopping.
     #[error("the node is stopping")]
     Stopping,

@@ -81,7 +81,7 @@ impl WalLogs {
         self.index.as_ref().is_some_and(|index| !index.unneeded().is_empty())
     }
 
-    /// The first object of the node's own log that is there.
+    /// See [`WalIndex::first_left`].
     pub(super) fn first_left(&self) -> Option<u64> {
         self.index.as_ref().and_then(WalIndex::first_left)
     }

@@ -3,7 +3,8 @@
 //! It asks the shards again and again which edits of the live set have come into force, folds them
 //! ([`fold`]), uploads the segments and appends the edit to the node's log in the bucket ([`send`]).
 //! Then it removes the objects of segments that no edit names any more and that no query reads, and
-//! those of write-ahead logs whose entries are in segments of the bucket ([`logs`]).
+//! those of write-ahead logs whose entries are in segments of the bucket ([`logs`]). Kept files go
+//! beside all that ([`files`]).
 //!
 //! Guarantees: the bucket goes from one state of a shard's live set to a later one, and names no
 //! segment whose object is not whole. Nothing on the local disk waits for it: a bucket that is slow
@@ -15,6 +16,8 @@
 
 mod cache;
 mod disk;
+mod files;
+mod finish;
 mod fold;
 mod logs;
 mod objects;
@@ -24,6 +27,7 @@ mod status;
 mod sweep;
 mod upload;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
 use std::path::PathBuf;
@@ -32,20 +36,21 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use logsvc_runtime::mesh::Caller;
 use logsvc_runtime::{Budget, Latch, Monotonic, Runtime};
 use logsvc_store::Store;
 
 use self::disk::Disk;
+use self::files::{Recorder, asked};
 use self::fold::{Added, Batch, Fold, Origin};
 use self::logs::WalLogs;
 use self::objects::{Objects, Removed};
 use self::send::{SendError, Sender};
 pub use self::status::{BucketNumbers, BucketStatus};
 use self::upload::Uploader;
+use crate::kept::KeptFiles;
 use crate::lanes::{Lanes, Stopped};
-use crate::ledger::{Ledger, LedgerError, Mark};
+use crate::ledger::{Ledger, LedgerError};
 use crate::manifest::{FooterRecord, LeftPart, ManifestEdit, SegmentName};
 use crate::messages::{ShardReply, ShardRequest};
 use crate::node::{Node, NodePlan};
@@ -63,8 +68,6 @@ const BACKLOG_BYTES: u64 = 256 << 20;
 const BATCH_BYTES: u64 = 1 << 30;
 /// Drafts wait so many times as long as others: a merge takes their place soon.
 const DRAFT_PATIENCE: u32 = 10;
-/// How long a node that stops has patience with the bucket.
-const STOP_PATIENCE: Duration = Duration::from_secs(20);
 /// How often a node that sends nothing looks whether another has taken over.
 const IDLE_INTERVAL: Duration = Duration::from_secs(30);
 /// Settings of a [`Follower`].
@@ -116,6 +119,10 @@ pub struct Follower<R: Runtime> {
     reaching: Reaching,
     /// When something was sent last.
     sent_at: Monotonic,
+    /// Kept files that have changed.
+    kept: KeptFiles,
+    /// Whether the bucket may have objects that no kept file has any more.
+    has_gone_files: bool,
 }
 
 impl<R: Runtime> std::fmt::Debug for Follower<R> {
@@ -160,6 +167,8 @@ impl<R: Runtime> Follower<R> {
             sender: None,
             reaching: Reaching::Nobody,
             sent_at: runtime.now(),
+            kept: KeptFiles::new(false),
+            has_gone_files: !ledger.state.gone_files.is_empty(),
             plan,
             store: store.clone(),
             data_dir: data_dir.clone(),
@@ -169,12 +178,23 @@ impl<R: Runtime> Follower<R> {
         };
         follower.compare(&ledger);
         follower.look_at_files(&ledger);
+        ledger.unsent_files.iter().for_each(|path| follower.kept.note(path.clone()));
         let FollowerConfig { memory, part_bytes, .. } = follower.config.clone();
+        let recorder = Recorder {
+            runtime: runtime.clone(),
+            store: store.clone(),
+            ledger,
+            logs: follower.logs.clone(),
+            kept: follower.kept.clone(),
+            data_dir,
+            status,
+            memory: memory.clone(),
+            epoch: follower.plan.epoch,
+            next_number: Cell::new(0),
+        };
         let uploader = Uploader { runtime, store, memory, part_bytes };
         let segments_dir = follower.plan.segments_dir.clone();
-        let logs = follower.logs.clone();
-        let sender = Sender { uploader, ledger, segments_dir, data_dir, status, logs };
-        follower.sender = Some(sender);
+        follower.sender = Some(Sender { uploader, segments_dir, recorder });
         Some(follower)
     }
 
@@ -183,8 +203,19 @@ impl<R: Runtime> Follower<R> {
     pub fn with_log(mut self, index: WalIndex) -> Follower<R> {
         self.logs.index = Some(index);
         if let Some(sender) = &mut self.sender {
-            sender.logs = self.logs.clone();
+            sender.recorder.logs = self.logs.clone();
         }
+        self
+    }
+
+    /// The same for a node whose owners of kept files note their changes here.
+    #[must_use]
+    pub fn with_files(mut self, kept: KeptFiles) -> Follower<R> {
+        kept.take_over(&self.kept);
+        if let Some(sender) = &mut self.sender {
+            sender.recorder.kept = kept.clone();
+        }
+        self.kept = kept;
         self
     }
 
@@ -254,9 +285,8 @@ impl<R: Runtime> Follower<R> {
     async fn wait(&mut self, stop: &Latch) -> Event<R> {
         let is_waited_for = self.status.is_wanted();
         let interval = if is_waited_for { SHORT_INTERVAL } else { INTERVAL };
-        let status = Arc::clone(&self.status);
         let mut timer = pin!(self.runtime.sleep_until(self.runtime.now().after(interval)));
-        let mut asked = pin!(status.asked());
+        let mut asked = pin!(asked(Arc::clone(&self.status), self.kept.clone()));
         let mut stopping = pin!(stop.wait());
         let (sending, removing) = (&mut self.sending, &mut self.objects.removing);
         let (sweeping, evicting) = (&mut self.objects.orphans.sweeping, &mut self.disk.evicting);
@@ -317,10 +347,15 @@ impl<R: Runtime> Follower<R> {
             self.send(batch);
         } else if let Some(batch) = self.due() {
             self.send(batch);
-        } else if self.runtime.now().since(self.sent_at) >= IDLE_INTERVAL {
+        } else if self.kept.has_changed() || self.runtime.now().since(self.sent_at) >= self.rest() {
             self.send(Batch::default());
         }
         Ok(())
+    }
+
+    /// How long nothing is sent if there is nothing to be sent.
+    fn rest(&self) -> Duration {
+        if self.has_gone_files { INTERVAL } else { IDLE_INTERVAL }
     }
 
     /// Asks all shards for their edits.
@@ -374,14 +409,15 @@ impl<R: Runtime> Follower<R> {
 
     async fn end_send(&mut self, (sender, batch, result): SendEnd<R>) -> Result<(), LedgerError> {
         self.in_flight = Batch::default();
+        self.has_gone_files = sender.recorder.has_gone();
         match result {
             Ok(()) => {
                 self.status.note_sent();
-                self.note_sent(&sender.ledger, &batch);
+                self.note_sent(&sender.recorder.ledger, &batch);
                 self.find_orphans();
                 if let Reaching::Sending(wanted) = self.reaching {
                     let names = self.objects.gone.keys().copied().collect();
-                    let logs = self.logs.first_needed(&sender.ledger.state);
+                    let logs = self.logs.first_needed(&sender.recorder.ledger.state);
                     self.reaching = Reaching::Removing(wanted, names, logs);
                     self.check_reached();
                 }
@@ -424,57 +460,10 @@ impl<R: Runtime> Follower<R> {
             && !names.iter().any(|name| self.objects.gone.contains_key(name))
             && self.has_no_orphans()
             && self.has_removed_logs(*logs)
+            && !self.has_gone_files
         {
             self.status.note_reached(*wanted);
             self.reaching = Reaching::Nobody;
         }
-    }
-
-    /// Brings everything into the bucket, if that can be done soon.
-    async fn finish(mut self) -> Result<(), LedgerError> {
-        let deadline = self.runtime.now().after(STOP_PATIENCE);
-        let runtime = self.runtime.clone();
-        let all = pin!(self.send_all());
-        match select(all, pin!(runtime.sleep_until(deadline))).await {
-            Either::Left((result, _)) => result,
-            Either::Right(_) => {
-                tracing::warn!(
-                    "the bucket did not take everything in time; the rest stays in the data \
-                     folder, and goes with the next start"
-                );
-                Ok(())
-            }
-        }
-    }
-
-    async fn send_all(&mut self) -> Result<(), LedgerError> {
-        loop {
-            if let Some(sending) = self.sending.take() {
-                let end = sending.await;
-                self.end_send(end).await?;
-                continue;
-            }
-            let is_pulled = self.pull().await.is_ok();
-            if self.fold.is_empty() {
-                let is_sealed = is_pulled && self.is_sealed().await;
-                let Some(sender) = &self.sender else { return Ok(()) };
-                let mark = sender.ledger.mark();
-                let mark = Mark { is_sent: is_sealed, ..mark };
-                let written = mark.write(&self.runtime, &self.data_dir).await;
-                return written.map_err(LedgerError::of_mark(&self.data_dir));
-            }
-            let batch = self.fold.take_batch(|_| true, u64::MAX);
-            self.send(batch);
-        }
-    }
-
-    /// Whether all entries of the shards are in segments.
-    async fn is_sealed(&self) -> bool {
-        let Ok(replies) = self.lanes.ask_all(|| ShardRequest::Status).await else { return false };
-        let is_empty = |reply: &ShardReply| match reply {
-            ShardReply::Status(status) => status.head_entries == 0,
-            _ => false,
-        };
-        replies.iter().all(is_empty)
     }
 }

@@ -189,7 +189,7 @@ impl<R: Runtime> Follower<R> {
         for name in removed.segments {
             self.objects.gone.remove(&name);
             if let Some(sender) = &mut self.sender {
-                sender.ledger.state.forget_removed(name);
+                sender.recorder.ledger.state.forget_removed(name);
             }
         }
         self.check_reached();

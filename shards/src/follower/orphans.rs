@@ -92,10 +92,12 @@ impl<R: Runtime> Follower<R> {
         let segments = segments
             .chain(self.objects.live.keys().chain(self.objects.gone.keys()).copied())
             .collect();
+        let ledger = &sender.recorder.ledger;
         let known = Known {
             segments,
-            log: sender.ledger.epoch,
-            base: sender.ledger.base,
+            files: ledger.state.files.values().map(|file| file.object).collect(),
+            log: ledger.epoch,
+            base: ledger.base,
             epoch: self.plan.epoch,
             has_to_be_clean: is_wanted,
         };

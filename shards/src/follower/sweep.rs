@@ -1,5 +1,5 @@
-//! Removes objects that nothing names: segments whose edit never came, and logs that a later one
-//! contains.
+//! Removes objects that nothing names: segments and files whose edit never came, and logs that a later
+//! one contains.
 //!
 //! Guarantees: only objects that were in a complete listing go, and only those whose names this
 //! program gives and that are older than [`MIN_AGE`], by the store's own clock. Segments of earlier
@@ -14,6 +14,7 @@ use logsvc_runtime::{Monotonic, Runtime};
 use logsvc_store::bucket::{BucketError, ObjectInfo};
 use logsvc_store::{Folder, ObjectName, Store, StoreError};
 
+use crate::kept::{FileObject, OBJECTS};
 use crate::manifest::SegmentName;
 
 /// Younger objects stay: the edit that names them may be on its way.
@@ -27,11 +28,13 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub(super) struct Known {
     /// Segments that are in the bucket, or on their way into it or out of it.
     pub(super) segments: BTreeSet<SegmentName>,
+    /// Objects of files that the bucket keeps.
+    pub(super) files: BTreeSet<FileObject>,
     /// The log that is written.
     pub(super) log: u32,
     /// The log that it goes on from.
     pub(super) base: Option<u32>,
-    /// The epoch of this start's segments.
+    /// The epoch of this start's segments and files.
     pub(super) epoch: u32,
     /// Whether segments of earlier starts go however young they are.
     pub(super) has_to_be_clean: bool,
@@ -47,7 +50,8 @@ pub(super) async fn sweep<R: Runtime>(
     let writers = list(store, "writers", until()).await?;
     let segments = list(store, "seg", until()).await?;
     let logs = list(store, "log", until()).await?;
-    let all = writers.iter().chain(&segments).chain(&logs);
+    let files = list(store, OBJECTS, until()).await?;
+    let all = writers.iter().chain(&segments).chain(&logs).chain(&files);
     // The store's own time is at least this.
     let now_ns = all.map(|info| info.created_ns).max().unwrap_or(i64::MIN);
     let min_age_ns = i64::try_from(MIN_AGE.as_nanos()).unwrap_or(i64::MAX);
@@ -59,10 +63,15 @@ pub(super) async fn sweep<R: Runtime>(
         name.is_some_and(|name| !known.segments.contains(&name) && may_go(name))
     };
     let lost = segments.iter().filter(is_lost).map(|info| &info.name);
+    let is_lost_file = |info: &&ObjectInfo| {
+        let object = FileObject::parse(&info.name).filter(|object| object.epoch <= known.epoch);
+        object.is_some_and(|object| !known.files.contains(&object)) && is_old(info)
+    };
+    let lost_files = files.iter().filter(is_lost_file).map(|info| &info.name);
     let ended: BTreeSet<&ObjectName> = ended_entries(&logs, &known);
     let ended = logs.iter().filter(|info| ended.contains(&info.name) && is_old(info));
     let mut removed = 0;
-    for name in lost.chain(ended.map(|info| &info.name)) {
+    for name in lost.chain(lost_files).chain(ended.map(|info| &info.name)) {
         store.remove(name, until()).await?;
         removed += 1;
     }
@@ -115,6 +124,10 @@ fn entry_of(name: &ObjectName) -> Option<(u32, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use logsvc_runtime::sim::Simulation;
+    use logsvc_store::double::World;
+
     use super::*;
 
     fn info(name: &str) -> ObjectInfo {
@@ -158,5 +171,33 @@ mod tests {
         for other in ["seg/x", "seg/2026-01-01/other", "log/2026-01-01/x.seg"] {
             assert_eq!(segment_of(&ObjectName::new(other).expect("a name")), None);
         }
+    }
+
+    #[test]
+    fn old_objects_of_files_that_nothing_names_go() {
+        Simulation::new(1).block_on(|runtime| async move {
+            let world = World::default();
+            let store = Store::new(runtime.clone(), Box::new(world.bucket(runtime.clone())));
+            let create = async |name: &str| {
+                let name = ObjectName::new(name).expect("a name");
+                let until = runtime.now().after(PATIENCE);
+                let body = Bytes::from(name.as_str().to_owned());
+                let proof = 0..body.len();
+                store.create(&name, body, proof, until).await.expect("a healthy bucket");
+            };
+            for name in ["00000001-00000000", "00000003-00000001", "00000009-00000000", "other"] {
+                create(&format!("files/{name}")).await;
+            }
+            runtime.sleep_until(runtime.now().after(MIN_AGE * 2)).await;
+            create("files/00000003-00000002").await;
+            let files = [FileObject { epoch: 1, number: 0 }].into();
+            let known = Known { files, epoch: 3, ..Known::default() };
+            assert_eq!(sweep(&runtime, &store, known).await.expect("a healthy bucket"), 1);
+            let left = world.objects().into_iter().map(|(name, _)| name.to_string());
+            // Named; young; of a later writer; of somebody else.
+            let expected = ["00000001-00000000", "00000003-00000002", "00000009-00000000", "other"];
+            let expected = expected.map(|name| format!("files/{name}"));
+            assert_eq!(left.collect::<Vec<_>>(), expected);
+        });
     }
 }

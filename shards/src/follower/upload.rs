@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const MIN_RATE_BYTES_PER_S: u64 = 1 << 20;
 
 /// The pause before memory is asked for again.
-const MEMORY_PAUSE: Duration = Duration::from_millis(10);
+pub(super) const MEMORY_PAUSE: Duration = Duration::from_millis(10);
 
 /// Parts of one segment that are on their way at once.
 const PARTS_AT_ONCE: usize = 4;

@@ -16,6 +16,7 @@ use crate::deletion::{
     CancelError, CreateError, DeleteFilter, DeleteId, DeleteRequest, DeleteState, DeletionReply,
     DeletionRequest, DeletionStatus, NewDelete,
 };
+use crate::kept::{KeptPath, NotKept, Settling};
 use crate::messages::ShardRequest;
 
 /// The most time that the query of a request may take to be parsed, and to be compiled: some
@@ -55,7 +56,15 @@ impl<R: Runtime> Keeper<R> {
                     DeletionReply::Listed(self.records.list(&tenant, bounds_ns))
                 }
                 DeletionRequest::Cancel { tenant, id, is_forced } => {
-                    DeletionReply::Cancelled(self.cancel(&tenant, id, is_forced).await)
+                    let outcome = self.cancel(&tenant, id, is_forced).await;
+                    // One that is unknown may have been cancelled a moment ago.
+                    let is_changed = matches!(outcome, Ok(()) | Err(CancelError::Unknown));
+                    let settling = if is_changed { self.settled() } else { None };
+                    self.answer(settling, move |kept| {
+                        let outcome = kept.map_err(|_| CancelError::Bucket).and(outcome);
+                        reply_to.send(DeletionReply::Cancelled(outcome));
+                    });
+                    continue;
                 }
                 DeletionRequest::Status => DeletionReply::Status(Box::new(self.status())),
                 DeletionRequest::Create(_) => unreachable!("creates are apart"),
@@ -83,8 +92,32 @@ impl<R: Runtime> Keeper<R> {
         }
         change.removed = self.records.crowded_out(&change);
         let outcome = self.bring_into_force(change, &filters).await;
-        for (id, reply_to) in replies {
-            reply_to.send(DeletionReply::Created(outcome.clone().map(|()| id)));
+        let settling = if outcome.is_ok() { self.settled() } else { None };
+        self.answer(settling, move |kept| {
+            let outcome = kept.map_err(|_| CreateError::Bucket).and(outcome);
+            for (id, reply_to) in replies {
+                reply_to.send(DeletionReply::Created(outcome.clone().map(|()| id)));
+            }
+        });
+    }
+
+    /// Waits until the bucket has what was written; `None` if answers do not wait.
+    fn settled(&self) -> Option<Settling> {
+        self.files.as_ref()?.settled(&self.runtime)
+    }
+
+    /// Answers when the bucket has what was written, or does not take it. Other requests do not wait
+    /// for that.
+    fn answer(
+        &self,
+        settling: Option<Settling>,
+        answer: impl FnOnce(Result<(), NotKept>) + 'static,
+    ) {
+        match settling {
+            None => answer(Ok(())),
+            Some(settling) => {
+                drop(self.runtime.spawn(async move { answer(settling.await) }));
+            }
         }
     }
 
@@ -250,6 +283,10 @@ impl<R: Runtime> Keeper<R> {
     pub(super) async fn write(&mut self, change: &Change) -> io::Result<()> {
         let written = self.store.replace(self.records.with(change)).await;
         self.is_unsure = written.is_err();
+        // After a failure, too: it may be either.
+        if let Some(files) = &self.files {
+            files.note(KeptPath::requests());
+        }
         if let Err(error) = &written {
             tracing::error!(%error, "cannot write the record of delete requests");
         }

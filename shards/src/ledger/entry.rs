@@ -6,11 +6,16 @@
 use std::collections::BTreeMap;
 
 use logsvc_segment::batch::{u32_at, u64_at};
+use logsvc_store::object::PAYLOAD_MAX_BYTES;
 
+use super::files::{self, FileRecord};
 use crate::manifest::{EditError, ManifestEdit};
 
 const KIND_EDIT: u32 = 1;
 const KIND_SUM: u32 = 2;
+/// The same with records of kept files.
+const KIND_EDIT_OF_FILES: u32 = 3;
+const KIND_SUM_OF_FILES: u32 = 4;
 const HEADER_LEN: usize = 8;
 const LOG_LEN: usize = 16;
 
@@ -22,6 +27,8 @@ pub(crate) struct LogEntry {
     /// The write-ahead logs in the bucket that are needed, by the epoch of their writer, and the
     /// first needed number of each.
     pub(crate) wal: BTreeMap<u32, u64>,
+    /// Changes of kept files, in order, or all that the bucket has.
+    pub(crate) files: Vec<FileRecord>,
     /// The change, or all that is live.
     pub(crate) edit: ManifestEdit,
 }
@@ -35,15 +42,23 @@ pub enum EntryError {
     /// Another version has written it.
     #[error("an entry of kind {0}, which another version of logsvc has written")]
     Unknown(u32),
+    /// A record of a file is malformed.
+    #[error("it has a file that is none of those that a bucket keeps")]
+    File,
     /// The edit is malformed.
     #[error(transparent)]
     Edit(#[from] EditError),
 }
 
 impl LogEntry {
-    /// The payload of the entry; `None` if it has too many segments for one object.
+    /// The payload of the entry; `None` if it has too many segments or files for one object.
     pub(crate) fn encode(&self) -> Option<Vec<u8>> {
-        let kind = if self.is_sum { KIND_SUM } else { KIND_EDIT };
+        let kind = match (self.is_sum, self.files.is_empty()) {
+            (false, true) => KIND_EDIT,
+            (true, true) => KIND_SUM,
+            (false, false) => KIND_EDIT_OF_FILES,
+            (true, false) => KIND_SUM_OF_FILES,
+        };
         let mut out = Vec::new();
         out.extend_from_slice(&kind.to_le_bytes());
         out.extend_from_slice(&(self.wal.len() as u32).to_le_bytes());
@@ -52,8 +67,11 @@ impl LogEntry {
             out.extend_from_slice(&[0; 4]);
             out.extend_from_slice(&from.to_le_bytes());
         }
+        if !self.files.is_empty() {
+            files::encode(&self.files, &mut out);
+        }
         self.edit.encode(&mut out)?;
-        Some(out)
+        (out.len() as u64 <= PAYLOAD_MAX_BYTES).then_some(out)
     }
 
     /// Reads a payload.
@@ -62,9 +80,11 @@ impl LogEntry {
     /// [`LogEntry::encode`] cannot have made it.
     pub(crate) fn decode(payload: &[u8]) -> Result<LogEntry, EntryError> {
         let header = payload.get(..HEADER_LEN).ok_or(EntryError::Short)?;
-        let is_sum = match u32_at(header, 0) {
-            KIND_EDIT => false,
-            KIND_SUM => true,
+        let (is_sum, has_files) = match u32_at(header, 0) {
+            KIND_EDIT => (false, false),
+            KIND_SUM => (true, false),
+            KIND_EDIT_OF_FILES => (false, true),
+            KIND_SUM_OF_FILES => (true, true),
             kind => return Err(EntryError::Unknown(kind)),
         };
         let logs = u32_at(header, 4) as usize;
@@ -72,7 +92,9 @@ impl LogEntry {
         let end = end.filter(|&end| end <= payload.len()).ok_or(EntryError::Short)?;
         let logs = payload[HEADER_LEN..end].chunks_exact(LOG_LEN);
         let wal = logs.map(|log| (u32_at(log, 0), u64_at(log, 8))).collect();
-        Ok(LogEntry { is_sum, wal, edit: ManifestEdit::decode(&payload[end..])? })
+        let rest = &payload[end..];
+        let (files, rest) = if has_files { files::decode(rest)? } else { (Vec::new(), rest) };
+        Ok(LogEntry { is_sum, wal, files, edit: ManifestEdit::decode(rest)? })
     }
 }
 
@@ -89,12 +111,21 @@ mod tests {
             let mut rng = Rng::new(seed);
             let wal = (0..rng.below(3)).map(|_| (rng.next_u64() as u32, rng.next_u64()));
             let wal = wal.collect();
-            let entry = LogEntry { is_sum: rng.below(2) == 0, wal, edit: random_edit(&mut rng) };
+            let entry = LogEntry {
+                is_sum: rng.below(2) == 0,
+                wal,
+                files: files::random_records(&mut rng),
+                edit: random_edit(&mut rng),
+            };
             let payload = entry.encode().expect("it is small");
             assert_eq!(LogEntry::decode(&payload).as_ref(), Ok(&entry));
             for len in 0..payload.len() {
                 LogEntry::decode(&payload[..len]).expect_err("cut short");
             }
+            let mut damaged = payload.clone();
+            rng.damage(&mut damaged);
+            // It may decode, and must not panic.
+            let _ = LogEntry::decode(&damaged);
             let mut other = payload.clone();
             other[0] = 9;
             assert_eq!(LogEntry::decode(&other), Err(EntryError::Unknown(9)));

@@ -1,4 +1,5 @@
-//! What a bucket holds of a store: which segments are live, as the logs in the bucket say.
+//! What a bucket holds of a store: which segments are live and which files are kept, as the logs in
+//! the bucket say.
 //!
 //! Each start is a writer with an epoch of its own and with a log of its own
 //! ([`logsvc_store::log`]). The first entry of a log is the sum of all logs before it, and the
@@ -7,7 +8,7 @@
 //! Guarantees:
 //! - A start writes the sum only when no earlier writer can add an entry any more. So the newest log
 //!   with a sum tells everything, and a writer that was taken over learns it from its next create.
-//! - An edit is in the log only when the objects of the segments that it adds are whole.
+//! - An edit is in the log only when the objects of the segments and files that it adds are whole.
 //! - A data folder is used with the bucket that it was written with, and never with entries that
 //!   another writer may have moved or removed since ([`LedgerError::Unsent`]).
 //!
@@ -15,13 +16,18 @@
 
 mod cluster;
 mod entry;
+mod files;
 mod mark;
 mod open;
 mod state;
 
 pub(crate) use cluster::ClusterId;
 pub(crate) use entry::LogEntry;
+pub(crate) use files::FileRecord;
 pub(crate) use mark::Mark;
 pub(crate) use open::{Ledger, open_ledger, peek};
 pub use open::{LedgerError, LedgerOptions};
 pub(crate) use state::LedgerState;
+
+/// The kind of objects of kept files.
+pub(crate) const KIND_FILE: u32 = 6;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use logsvc_runtime::{Monotonic, Runtime};
-use logsvc_store::epoch::{given_epochs, take_epoch};
+use logsvc_store::epoch::{Taken, given_epochs, take_epoch};
 use logsvc_store::log::{Entry, LogContent, LogError, LogName, LogWriter, fence, read_log};
 use logsvc_store::object::ObjectError;
 use logsvc_store::{NameError, Store, StoreError};
@@ -19,6 +19,7 @@ use super::cluster::{self, Cluster, join};
 use super::entry::{EntryError, LogEntry};
 use super::mark::{self, Mark};
 use super::state::LedgerState;
+use crate::kept::KeptPath;
 use crate::sink::RestoreError;
 
 /// How long a start has patience with the bucket.
@@ -93,8 +94,33 @@ pub enum LedgerError {
     /// The write-ahead logs in the bucket cannot be brought back.
     #[error("cannot bring back the write-ahead log: {0}")]
     Restore(#[from] RestoreError),
+    /// A kept file of the bucket cannot be brought back.
+    #[error(
+        "the object {object} of the bucket is to be the file {path} of the data folder, and {what}. \
+         Entries that requests for deletion hide would show again, or rule groups would be missing, \
+         so the server does not start without it: put back a copy of the object, or start with the \
+         data folder that was used with the bucket last"
+    )]
+    KeptFile {
+        /// The object.
+        object: String,
+        /// The file.
+        path: KeptPath,
+        /// The fault, in words.
+        what: String,
+    },
+    /// A kept file of the folder cannot be replaced.
+    #[error("cannot {action} {path}: {source}")]
+    Folder {
+        /// The operation that failed.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// The live set is too large for an object.
-    #[error("there are too many segments for one object of the bucket")]
+    #[error("there are too many segments or files for one object of the bucket")]
     TooLarge,
     /// A text is no name of an object.
     #[error(transparent)]
@@ -134,10 +160,15 @@ pub(crate) struct Ledger<R: Runtime> {
     writer: LogWriter<R>,
     /// An entry of which it is not known whether it is in the log.
     unfinished: Option<(Entry, LogEntry)>,
+    /// The epoch of the next log, while it is being begun.
+    anew: Option<Taken>,
     /// Entries of the log.
     written: u64,
-    /// Whether the bucket has every entry that the folder has acknowledged and not sealed.
+    /// Whether the bucket has every entry that the folder has acknowledged and not sealed, and every
+    /// change of kept files.
     pub(crate) is_log_whole: bool,
+    /// Files of the folder that the bucket does not have as they are.
+    pub(crate) unsent_files: BTreeSet<KeptPath>,
 }
 
 impl<R: Runtime> std::fmt::Debug for Ledger<R> {
@@ -161,17 +192,21 @@ pub(crate) struct Peeked {
     pub(crate) state: LedgerState,
 }
 
-/// Reads a bucket and changes nothing in it; `None` if nobody has ever joined.
+/// Reads a bucket and changes nothing in it; `None` if nobody has ever joined. `mark` is as for
+/// [`open_ledger`].
 ///
 /// # Errors
 /// See [`LedgerError`].
 pub(crate) async fn peek<R: Runtime>(
     runtime: &R,
     store: &Store<R>,
+    mark: Option<Mark>,
 ) -> Result<Option<Peeked>, LedgerError> {
     let until = runtime.now().after(PATIENCE);
     let Some(cluster) = cluster::read(store, until).await? else { return Ok(None) };
-    for writer in given_epochs(store, until).await?.into_iter().rev() {
+    let given = given_epochs(store, until).await?;
+    let writers: BTreeSet<u32> = given.into_iter().chain(own_writers(mark, &cluster)).collect();
+    for writer in writers.into_iter().rev() {
         let content = read_log(store, &log_of(writer)?, 0, until).await?;
         if !content.entries.is_empty() {
             let state = sum_of(writer, &content)?;
@@ -179,6 +214,12 @@ pub(crate) async fn peek<R: Runtime>(
         }
     }
     Ok(Some(Peeked { cluster, base: None, state: LedgerState::default() }))
+}
+
+/// The writers that a folder's mark names, if it is of this bucket.
+fn own_writers(mark: Option<Mark>, cluster: &Cluster) -> impl Iterator<Item = u32> {
+    let own = mark.filter(|mark| mark.cluster == cluster.id);
+    own.into_iter().flat_map(|mark| [mark.base, Some(mark.epoch)]).flatten()
 }
 
 /// What the entries of a writer's log say.
@@ -208,8 +249,7 @@ pub(crate) async fn open_ledger<R: Runtime>(
     let until = runtime.now().after(PATIENCE);
     let cluster = join(runtime, store, options.partitions, until).await?;
     let taken = take_epoch(runtime, store, floor, &options.who, until).await?;
-    let own = mark.filter(|mark| mark.cluster == cluster.id);
-    let own = own.into_iter().flat_map(|mark| [mark.base, Some(mark.epoch)]).flatten();
+    let own = own_writers(mark, &cluster);
     let earlier: BTreeSet<u32> = taken.earlier.iter().copied().chain(own).collect();
     let earlier: Vec<u32> = earlier.into_iter().filter(|&one| one < taken.epoch).collect();
     let (base, state) = take_over(runtime, store, taken.epoch, &earlier, until).await?;
@@ -224,8 +264,10 @@ pub(crate) async fn open_ledger<R: Runtime>(
         state,
         writer,
         unfinished: None,
+        anew: None,
         written: 0,
         is_log_whole: false,
+        unsent_files: BTreeSet::new(),
     })
 }
 
@@ -304,6 +346,11 @@ impl<R: Runtime> Ledger<R> {
         Ok(())
     }
 
+    /// Whether another log is being begun, so that this one must have no further entry.
+    pub(crate) fn is_beginning_anew(&self) -> bool {
+        self.anew.is_some()
+    }
+
     /// Begins another log with the sum of this one, so that starts have few entries to read.
     ///
     /// # Errors
@@ -314,8 +361,15 @@ impl<R: Runtime> Ledger<R> {
         until: Monotonic,
     ) -> Result<(), LedgerError> {
         self.finish(until).await?;
-        let who = &self.options.who;
-        let taken = take_epoch(&self.runtime, &self.store, Some(self.epoch), who, until).await?;
+        let taken = match self.anew.clone() {
+            // An attempt before may have fenced the log already.
+            Some(taken) => taken,
+            None => {
+                let (who, floor) = (&self.options.who, Some(self.epoch));
+                take_epoch(&self.runtime, &self.store, floor, who, until).await?
+            }
+        };
+        self.anew = Some(taken.clone());
         // Another start may have come between, and must not believe that it has taken over.
         for &other in taken.earlier.iter().filter(|&&other| other > self.epoch) {
             let between = log_of(other)?;
@@ -337,7 +391,7 @@ impl<R: Runtime> Ledger<R> {
         (self.base, self.epoch) = (Some(self.epoch), taken.epoch);
         self.writer =
             LogWriter::new(self.runtime.clone(), self.store.clone(), log_of(taken.epoch)?);
-        self.written = 0;
+        (self.written, self.anew) = (0, None);
         let sum = self.state.sum();
         self.append(sum, until).await
     }

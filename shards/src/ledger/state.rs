@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::entry::LogEntry;
+use super::files::FileRecord;
+use crate::kept::{FileObject, KeptFile, KeptPath};
 use crate::manifest::{FooterRecord, LeftPart, LiveSegment, ManifestEdit, SegmentName, StoredSet};
 use crate::types::StreamPartitions;
 use crate::wal::covers::{Cover, strongest};
@@ -27,6 +29,10 @@ pub(crate) struct LedgerState {
     /// Segments that have left the live set, as they were; their objects may be there. `None` for
     /// one that no entry has added.
     pub(crate) removed: BTreeMap<SegmentName, Option<LiveSegment>>,
+    /// Files of the data folder that the bucket has, too.
+    pub(crate) files: BTreeMap<KeptPath, KeptFile>,
+    /// Objects of files that no file has any more; they may be there.
+    pub(crate) gone_files: BTreeSet<FileObject>,
 }
 
 impl LedgerState {
@@ -36,6 +42,7 @@ impl LedgerState {
             *self = LedgerState::default();
         }
         self.wal = entry.wal;
+        entry.files.into_iter().for_each(|record| self.apply_file(record));
         let ManifestEdit { added, removed, covers, left, footers } = entry.edit;
         for segment in added {
             if !self.removed.contains_key(&segment.name) {
@@ -74,7 +81,25 @@ impl LedgerState {
             left: self.left.iter().copied().collect(),
             footers: self.footers.values().copied().collect(),
         };
-        LogEntry { is_sum: true, wal: self.wal.clone(), edit }
+        let kept = self.files.iter().map(|(path, file)| FileRecord::Kept(path.clone(), *file));
+        let gone = self.gone_files.iter().map(|&object| FileRecord::Gone(object));
+        LogEntry { is_sum: true, wal: self.wal.clone(), files: kept.chain(gone).collect(), edit }
+    }
+
+    fn apply_file(&mut self, record: FileRecord) {
+        let before = match record {
+            FileRecord::Kept(path, file) => {
+                self.gone_files.remove(&file.object);
+                let before = self.files.insert(path, file);
+                before.filter(|before| before.object != file.object)
+            }
+            FileRecord::Removed(path) => self.files.remove(&path),
+            FileRecord::Gone(object) => {
+                self.gone_files.insert(object);
+                None
+            }
+        };
+        self.gone_files.extend(before.map(|before| before.object));
     }
 
     /// What a start needs to know of it.
@@ -152,6 +177,29 @@ mod tests {
         assert_eq!(state.covers, [cover(1), cover(2)]);
         state.apply(LogEntry { wal: [(2, 7)].into(), ..edit(ManifestEdit::default()) });
         assert_eq!((state.covers.as_slice(), state.wal[&2]), ([cover(2)].as_slice(), 7));
+    }
+
+    #[test]
+    fn files_are_replaced_and_their_objects_are_to_go() {
+        let object = |number| FileObject { epoch: 3, number };
+        let kept = |number| {
+            let content = crate::kept::Content { len_bytes: 5, crc: number };
+            FileRecord::Kept(KeptPath::requests(), KeptFile { object: object(number), content })
+        };
+        let mut state = LedgerState::default();
+        let mut apply = |files| {
+            state.apply(LogEntry { files, ..LogEntry::default() });
+            let mut again = LedgerState::default();
+            again.apply(state.sum());
+            assert_eq!(again, state, "a sum tells all");
+            let named = state.files.get(&KeptPath::requests()).map(|file| file.object.number);
+            (named, state.gone_files.iter().map(|object| object.number).collect::<Vec<_>>())
+        };
+        assert_eq!(apply(vec![kept(1)]), (Some(1), vec![]));
+        assert_eq!(apply(vec![kept(2)]), (Some(2), vec![1]));
+        assert_eq!(apply(vec![kept(2)]), (Some(2), vec![1]));
+        assert_eq!(apply(vec![FileRecord::Removed(KeptPath::requests())]), (None, vec![1, 2]));
+        assert_eq!(apply(vec![FileRecord::Gone(object(7))]), (None, vec![1, 2, 7]));
     }
 
     #[test]

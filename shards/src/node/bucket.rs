@@ -2,13 +2,14 @@
 //!
 //! The folder is, if no other writer has come since its last start: it has all that the bucket has,
 //! and maybe more. Otherwise the bucket is, and the folder is a cache of it. Then the folder must not
-//! have entries that the bucket lacks: others may have moved or removed what they belong to. Log files
-//! that are needed come from the bucket.
+//! have entries or kept files that the bucket lacks: others may have moved or removed what they belong
+//! to. Log files that are needed come from the bucket, and so do all kept files.
 
 use std::path::Path;
 
 use logsvc_runtime::Runtime;
 
+use super::files::FolderFiles;
 use super::{NodeBucket, NodeError, io_error};
 use crate::ledger::{ClusterId, Ledger, LedgerError, LedgerState, Mark, open_ledger, peek};
 use crate::manifest::{ReadManifest, SegmentName};
@@ -46,28 +47,34 @@ pub(super) async fn join_bucket<R: Runtime>(
         return Ok(None);
     };
     let logs = log_files(runtime, wal_dir).await?;
+    let files = FolderFiles::read(runtime, data_dir).await?;
     // A start that will be refused must not end the one that works with the bucket.
-    if let Some(peeked) = peek(runtime, &store).await? {
-        let folder = Folder { mark, read, logs: &logs };
+    if let Some(peeked) = peek(runtime, &store, mark).await? {
+        let folder = Folder { mark, read, logs: &logs, files: &files };
         folder.is_right(peeked.cluster.id, peeked.base, &peeked.state)?;
     }
     let floor = read.max_epoch().max(logs.iter().map(|name| name.epoch).max());
     let mut ledger = open_ledger(runtime, &store, options, floor, mark).await?;
-    let folder = Folder { mark, read, logs: &logs };
+    let folder = Folder { mark, read, logs: &logs, files: &files };
     let is_right = folder.is_right(ledger.cluster.id, ledger.base, &ledger.state)?;
     ledger.is_log_whole = !is_right || mark.is_some_and(|mark| mark.is_log_stored);
     let stored = ledger.state.stored();
     if is_right {
+        ledger.unsent_files = files.unsent(&ledger.state.files);
         read.note_stored(&stored);
         return Ok(Some(Joined { ledger, is_replaced: false }));
     }
+    // From here on the folder is neither what it was nor what it will be. A start that is cut short
+    // leaves one that the next start replaces.
+    let mark = Mark { base: None, is_sent: true, is_log_stored: false, ..ledger.mark() };
+    mark.write(runtime, data_dir).await.map_err(LedgerError::of_mark(data_dir))?;
+    let LedgerState { wal, covers, files: kept, .. } = &ledger.state;
+    files.replace(runtime, &store, data_dir, kept).await?;
     for name in logs {
         let path = wal_dir.join(name.file_name());
         runtime.remove_file(&path).await.map_err(io_error("remove", &path))?;
     }
     runtime.sync_dir(wal_dir).await.map_err(io_error("sync", wal_dir))?;
-    // Before the folder's mark is written: a start that is cut short here begins anew.
-    let LedgerState { wal, covers, .. } = &ledger.state;
     let restored = restore(runtime, &store, wal_dir, wal, covers, ledger.epoch).await;
     restored.map_err(LedgerError::from)?;
     read.replace(stored);
@@ -79,6 +86,7 @@ struct Folder<'a> {
     mark: Option<Mark>,
     read: &'a ReadManifest,
     logs: &'a [WalName],
+    files: &'a FolderFiles,
 }
 
 impl Folder<'_> {
@@ -100,12 +108,33 @@ impl Folder<'_> {
             return Ok(true);
         }
         let has_sent_all = self.mark.is_some_and(|mark| mark.is_sent || mark.is_log_stored);
-        match unsent(self.read, bucket, self.logs) {
+        match self.unsent(bucket) {
             Some(what) if !has_sent_all => {
                 let log = base.map_or_else(String::new, |base| format!("{base:08x}"));
                 Err(LedgerError::Unsent { log, what })
             }
             _ => Ok(false),
+        }
+    }
+
+    /// What the folder may have that the bucket lacks, in words.
+    fn unsent(&self, bucket: &LedgerState) -> Option<String> {
+        let is_known = |name: &SegmentName| {
+            bucket.live.contains_key(name) || bucket.removed.contains_key(name)
+        };
+        let segments = self.read.segments().filter(|name| !is_known(name)).count();
+        let mut files = self.files.unknown(&bucket.files);
+        if self.mark.is_some() {
+            // It may have removed them.
+            files += self.files.missing(&bucket.files);
+        }
+        match (segments, self.logs.len(), files) {
+            (0, 0, 0) => None,
+            (segments, logs, 0) => Some(format!("{segments} segments and {logs} log files")),
+            (segments, logs, files) => Some(format!(
+                "{segments} segments, {logs} log files, and {files} files of rule groups or delete \
+                 requests"
+            )),
         }
     }
 }
@@ -114,15 +143,4 @@ impl Folder<'_> {
 async fn log_files<R: Runtime>(runtime: &R, wal_dir: &Path) -> Result<Vec<WalName>, NodeError> {
     let entries = runtime.read_dir(wal_dir).await.map_err(io_error("list", wal_dir))?;
     Ok(entries.iter().filter_map(|entry| WalName::parse(&entry.name)).collect())
-}
-
-/// What a folder may have that the bucket lacks, in words.
-fn unsent(read: &ReadManifest, bucket: &LedgerState, logs: &[WalName]) -> Option<String> {
-    let is_known =
-        |name: &SegmentName| bucket.live.contains_key(name) || bucket.removed.contains_key(name);
-    let segments = read.segments().filter(|name| !is_known(name)).count();
-    match (segments, logs.len()) {
-        (0, 0) => None,
-        (segments, logs) => Some(format!("{segments} segments and {logs} log files")),
-    }
 }

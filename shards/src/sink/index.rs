@@ -121,9 +121,10 @@ impl WalIndex {
         }
     }
 
-    /// The first object that is there, or on its way.
+    /// The first object with pieces that is there, or on its way.
     pub(crate) fn first_left(&self) -> Option<u64> {
-        self.0.objects.borrow().first_key_value().map(|(&number, _)| number)
+        let objects = self.0.objects.borrow();
+        objects.iter().find(|(_, object)| !object.names.is_empty()).map(|(&number, _)| number)
     }
 
     /// Whether an object without pieces would let the newest one go: no object is needed, and none is

@@ -20,6 +20,7 @@ use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::deletion::{DeleteFilters, DeletionVersion};
 use logsvc_shards::follower::{BucketStatus, Follower, FollowerConfig};
 use logsvc_shards::host::{self, HostConfig};
+use logsvc_shards::kept::KeptFiles;
 use logsvc_shards::ledger::LedgerOptions;
 use logsvc_shards::messages::{
     AppendError, AppendOutcome, AppendRequest, ShardReply, ShardRequest, ShardStatus,
@@ -173,6 +174,8 @@ struct Boot {
     /// How the node and its bucket stand.
     bucket_status: Arc<BucketStatus>,
     sinks: Option<SinkMesh>,
+    /// Changes of kept files.
+    kept: KeptFiles,
     followed: Latch,
 }
 
@@ -298,7 +301,7 @@ fn follow(
     let (status, epoch) = (Arc::clone(&boot.bucket_status), node.plan.epoch);
     let follower =
         Follower::new(runtime.clone(), node, store.clone(), caller.clone(), config, status);
-    let mut follower = follower.expect("it has a bucket");
+    let mut follower = follower.expect("it has a bucket").with_files(boot.kept.clone());
     let mut tasks = Vec::new();
     if let Some(sinks) = &boot.sinks {
         let sink = sinks.sink(runtime.clone(), store, epoch).expect("a name");
@@ -354,6 +357,7 @@ impl<'s> Cluster<'s> {
         let options = OpenOptions { partitions: upkeep.partitions, ..OpenOptions::default() };
         let queries = Budget::new("queries", upkeep.queries_max_bytes);
         let sink = upkeep.followed.as_ref().and_then(|bucket| bucket.sink);
+        let kept = KeptFiles::new(sink.is_some());
         let sinks = sink.map(|config| SinkMesh::new(shards, config));
         let boot = Rc::new(Boot {
             data_dir,
@@ -374,6 +378,7 @@ impl<'s> Cluster<'s> {
             stop: Latch::new(),
             bucket_status: Arc::default(),
             sinks,
+            kept,
             followed: Latch::new(),
         });
         let for_cores = Rc::clone(&boot);
@@ -446,6 +451,12 @@ impl<'s> Cluster<'s> {
     #[allow(dead_code, reason = "not all tests that use a cluster ask")]
     pub(crate) fn bucket_status(&self) -> &Arc<BucketStatus> {
         &self.boot.bucket_status
+    }
+
+    /// Where changes of kept files are noted.
+    #[allow(dead_code, reason = "not all tests that use a cluster ask")]
+    pub(crate) fn kept(&self) -> &KeptFiles {
+        &self.boot.kept
     }
 
     /// Memory for queries.

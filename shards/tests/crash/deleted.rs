@@ -51,6 +51,7 @@ pub(crate) fn keep_requests(cluster: &Cluster<'_>, bucket: Option<Arc<BucketStat
         memory: Budget::new("deletions", 16 << 20),
         bucket,
         sink: cluster.sink_status(),
+        files: None,
     };
     let config = KeeperConfig {
         cancel_period: Duration::from_secs(60),

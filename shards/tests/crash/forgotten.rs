@@ -41,6 +41,10 @@ fn places(simulation: &Simulation, world: &World) -> Vec<String> {
     }
     let mut places = Vec::new();
     for (name, body) in world.objects() {
+        // The record of requests has the text of the request.
+        if name.as_str().starts_with("files/") {
+            continue;
+        }
         if body.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()) {
             places.push(name.as_str().to_owned());
         }

@@ -18,6 +18,8 @@ mod damage;
 mod deleted;
 mod directed;
 mod forgotten;
+mod kept;
+mod kept_rig;
 mod ledger;
 mod load;
 mod lost;

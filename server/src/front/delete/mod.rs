@@ -179,7 +179,7 @@ impl<R: Runtime> Deleter<R> {
                      the ?force query parameter"
                 ))
             }
-            CancelError::Disk(_) | CancelError::Stopping => {
+            CancelError::Disk(_) | CancelError::Bucket | CancelError::Stopping => {
                 ApiError::unavailable(error.to_string())
             }
         }
@@ -207,9 +207,10 @@ fn not_created(error: CreateError) -> ApiError {
         CreateError::TooMany { .. } | CreateError::TooComplex => {
             ApiError::bad_request(error.to_string())
         }
-        CreateError::Disk(_) | CreateError::NoMemory | CreateError::Stopping => {
-            ApiError::unavailable(error.to_string())
-        }
+        CreateError::Disk(_)
+        | CreateError::Bucket
+        | CreateError::NoMemory
+        | CreateError::Stopping => ApiError::unavailable(error.to_string()),
     }
 }
 

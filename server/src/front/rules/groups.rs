@@ -249,9 +249,9 @@ fn failed(reply: RulesReply) -> ApiError {
             let text = refusal.to_string();
             match refusal {
                 StoreRefusal::TooManyGroups { .. } => ApiError::bad_request(text),
-                StoreRefusal::TooManyBytes { .. } | StoreRefusal::NotLoaded => {
-                    ApiError::unavailable(text)
-                }
+                StoreRefusal::TooManyBytes { .. }
+                | StoreRefusal::NotLoaded
+                | StoreRefusal::Bucket => ApiError::unavailable(text),
                 StoreRefusal::ReadOnly { .. } | StoreRefusal::Io(_) => ApiError::internal(text),
             }
         }

@@ -185,6 +185,7 @@ async fn run_core(runtime: SimRuntime, shared: Rc<Shared>) {
         memory: Budget::new("deletions", 16 << 20),
         bucket: None,
         sink: None,
+        files: None,
     };
     let play = Rc::clone(&shared.play);
     let config = KeeperConfig {
