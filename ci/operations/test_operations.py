@@ -126,6 +126,8 @@ class Operations(unittest.TestCase):
             cls.write("logsvc.yml", config),
             "--data-dir",
             os.path.join(cls.folder.name, "data"),
+            "--storage.bucket",
+            "file://" + os.path.join(cls.folder.name, "bucket"),
             "--cores",
             "2",
         ]
@@ -154,7 +156,11 @@ class Operations(unittest.TestCase):
                 dashboard = json.load(file)
             for panel in dashboard["panels"]:
                 for target in panel.get("targets", []):
-                    yield dashboard["uid"], panel["title"], target["expr"]
+                    query = target["expr"]
+                    for variable in dashboard["templating"]["list"]:
+                        if variable["type"] == "textbox":
+                            query = query.replace("$" + variable["name"], variable["query"])
+                    yield dashboard["uid"], panel["title"], query
 
     def test_promtool_takes_rules_and_their_tests(self):
         subprocess.run(["promtool", "check", "rules", RULES], check=True)

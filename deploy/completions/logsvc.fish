@@ -258,18 +258,36 @@ complete -c logsvc -n "__fish_logsvc_needs_command" -l print-config-stderr -d 'P
 complete -c logsvc -n "__fish_logsvc_needs_command" -l list-targets -d 'List what --target can start, and exit: all parts are one process'
 complete -c logsvc -n "__fish_logsvc_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c logsvc -n "__fish_logsvc_needs_command" -s V -l version -d 'Print version'
-complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "check" -d 'Verify every checksum of a stopped store and explain what is found'
-complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "inspect" -d 'Print what a segment or the record of delete requests holds, or find a text'
+complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "check" -d 'Verify every checksum of a stopped store or of a bucket and explain what is found'
+complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "inspect" -d 'Print what a segment, the record of delete requests or a bucket holds, or find a text'
 complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "health" -d 'Ask a running server whether it is alive, for health checks'
 complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "backup" -d 'Have a running server make a backup, in the folder backups of its data folder'
 complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "restore" -d 'Make a data folder out of a backup, and verify it'
 complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "export" -d 'Write all entries of a log query into a file of JSON lines, or into Parquet files'
 complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "import" -d 'Send the entries of files to a running server, whatever their age'
 complete -c logsvc -n "__fish_logsvc_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c logsvc -n "__fish_logsvc_using_subcommand check" -l data-dir -d 'The data folder of a server that is stopped [default: ./data]' -r -F
-complete -c logsvc -n "__fish_logsvc_using_subcommand check" -s h -l help -d 'Print help'
-complete -c logsvc -n "__fish_logsvc_using_subcommand inspect" -l find -d 'Print which files hold the text, in lines, metadata, labels or bytes, and how often' -r
-complete -c logsvc -n "__fish_logsvc_using_subcommand inspect" -s h -l help -d 'Print help'
+complete -c logsvc -n "__fish_logsvc_using_subcommand check" -l data-dir -d 'The data folder of a server that is stopped [default: that of the file, or ./data]' -r -F
+complete -c logsvc -n "__fish_logsvc_using_subcommand check" -l config.file -d 'YAML file with settings; of several with commas between them the first that exists' -r -F
+complete -c logsvc -n "__fish_logsvc_using_subcommand check" -l config.expand-env -d 'Replace ${VAR} and ${VAR:-default} in the file by variables of the environment' -r -f -a "true\t''
+false\t''"
+complete -c logsvc -n "__fish_logsvc_using_subcommand check" -l storage.bucket -d 'The bucket that is the store: s3://name/prefix, gs://name/prefix, azure://account/container/prefix, or file:///path for a folder that serves as one. The local disk then holds the write-ahead log and a cache. Empty means that Loki\'s keys decide (schema_config), and without them that everything is in the data folder. [default: ]' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand check" -l storage.bucket-endpoint -d 'Address of the store, such as http://minio:9000, if it is not where its provider has it. [default: ]' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand check" -l storage.bucket-region -d 'Region of S3. Empty means the one that the endpoint or the environment names, or else us-east-1. [default: ]' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand check" -l storage.bucket-access-key-id -d 'Name of the key of S3. Empty means what the environment says: see *The bucket*. [default: ]' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand check" -l storage.bucket-secret-access-key -d 'The key of S3, or of the account of Azure. [default: ]' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand check" -l bucket -d 'Verify the bucket alone; a server may run with it'
+complete -c logsvc -n "__fish_logsvc_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c logsvc -n "__fish_logsvc_using_subcommand inspect" -l find -d 'Print which files or objects hold the text, in lines, metadata, labels or bytes, and how often' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand inspect" -l config.file -d 'YAML file with settings; of several with commas between them the first that exists' -r -F
+complete -c logsvc -n "__fish_logsvc_using_subcommand inspect" -l config.expand-env -d 'Replace ${VAR} and ${VAR:-default} in the file by variables of the environment' -r -f -a "true\t''
+false\t''"
+complete -c logsvc -n "__fish_logsvc_using_subcommand inspect" -l storage.bucket -d 'The bucket that is the store: s3://name/prefix, gs://name/prefix, azure://account/container/prefix, or file:///path for a folder that serves as one. The local disk then holds the write-ahead log and a cache. Empty means that Loki\'s keys decide (schema_config), and without them that everything is in the data folder. [default: ]' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand inspect" -l storage.bucket-endpoint -d 'Address of the store, such as http://minio:9000, if it is not where its provider has it. [default: ]' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand inspect" -l storage.bucket-region -d 'Region of S3. Empty means the one that the endpoint or the environment names, or else us-east-1. [default: ]' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand inspect" -l storage.bucket-access-key-id -d 'Name of the key of S3. Empty means what the environment says: see *The bucket*. [default: ]' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand inspect" -l storage.bucket-secret-access-key -d 'The key of S3, or of the account of Azure. [default: ]' -r
+complete -c logsvc -n "__fish_logsvc_using_subcommand inspect" -l bucket -d 'Look into the bucket: at all of it, or at one object'
+complete -c logsvc -n "__fish_logsvc_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c logsvc -n "__fish_logsvc_using_subcommand health" -l address -d 'Where the server listens' -r
 complete -c logsvc -n "__fish_logsvc_using_subcommand health" -l path -d 'What to ask for; /ready tells whether the server takes requests' -r
 complete -c logsvc -n "__fish_logsvc_using_subcommand health" -s h -l help -d 'Print help'
@@ -297,8 +315,8 @@ complete -c logsvc -n "__fish_logsvc_using_subcommand import" -l user -d 'The ac
 complete -c logsvc -n "__fish_logsvc_using_subcommand import" -l password-file -d 'A file with the password of the account' -r -F
 complete -c logsvc -n "__fish_logsvc_using_subcommand import" -l token-file -d 'A file with a bearer token, instead of an account' -r -F
 complete -c logsvc -n "__fish_logsvc_using_subcommand import" -s h -l help -d 'Print help'
-complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "check" -d 'Verify every checksum of a stopped store and explain what is found'
-complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "inspect" -d 'Print what a segment or the record of delete requests holds, or find a text'
+complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "check" -d 'Verify every checksum of a stopped store or of a bucket and explain what is found'
+complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "inspect" -d 'Print what a segment, the record of delete requests or a bucket holds, or find a text'
 complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "health" -d 'Ask a running server whether it is alive, for health checks'
 complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "backup" -d 'Have a running server make a backup, in the folder backups of its data folder'
 complete -c logsvc -n "__fish_logsvc_using_subcommand help; and not __fish_seen_subcommand_from check inspect health backup restore export import help" -f -a "restore" -d 'Make a data folder out of a backup, and verify it'

@@ -173,7 +173,8 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
     let serving = listen::start(&runtime, &node, &front);
     drop(runtime.spawn(watch::run(runtime.clone(), Arc::clone(&node))));
 
-    let store = match bucket::store(&runtime, &node.config).await {
+    let asked = Arc::clone(&node.metrics.core(core).asked_of_bucket);
+    let store = match bucket::store(&runtime, &node.config, asked).await {
         Ok(store) => store,
         Err(text) => {
             node.fail(text);

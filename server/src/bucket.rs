@@ -11,9 +11,9 @@ use logsvc_shards::ledger::LedgerOptions;
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::node::Node;
 use logsvc_shards::sink::{SinkConfig, SinkMesh};
-use logsvc_store::Store;
 use logsvc_store::cloud::CloudBucket;
 use logsvc_store::folder::FolderBucket;
+use logsvc_store::{Counters, Store};
 
 use crate::config::{BucketConfig, Config, Durability};
 use crate::node::{NodeState, PART_MAX_BYTES, PART_MIN_BYTES};
@@ -31,13 +31,15 @@ const SINK_MEMORY_MAX_BYTES: u64 = 32 << 20;
 /// Connections to the bucket that a core keeps.
 const IDLE_CONNECTIONS: usize = 64;
 
-/// The bucket as a core sees it; `None` if everything is in the data folder.
+/// The bucket as a core sees it; `None` if everything is in the data folder. Requests are counted in
+/// `counters`.
 ///
 /// # Errors
 /// The settings contradict each other, or the folder cannot be used.
 pub(crate) async fn store<R: Runtime>(
     runtime: &R,
     config: &Config,
+    counters: Arc<Counters>,
 ) -> Result<Option<Store<R>>, String> {
     let text = |error: &dyn std::fmt::Display| format!("cannot use the bucket: {error}");
     match &config.bucket {
@@ -45,7 +47,7 @@ pub(crate) async fn store<R: Runtime>(
         Some(BucketConfig::Folder(path)) => {
             let bucket = FolderBucket::open(runtime.clone(), path).await;
             let bucket = bucket.map_err(|error| text(&error))?;
-            Ok(Some(Store::new(runtime.clone(), Box::new(bucket))))
+            Ok(Some(Store::counting(runtime.clone(), Box::new(bucket), counters)))
         }
         Some(BucketConfig::Cloud(cloud)) => {
             let dialer = dialer(runtime).await?;
@@ -56,7 +58,7 @@ pub(crate) async fn store<R: Runtime>(
             let client = Client::new(runtime.clone(), dialer, settings);
             let bucket = CloudBucket::new(runtime.clone(), client, cloud);
             let bucket = bucket.map_err(|error| text(&error))?;
-            Ok(Some(Store::new(runtime.clone(), Box::new(bucket))))
+            Ok(Some(Store::counting(runtime.clone(), Box::new(bucket), counters)))
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The command line: a few flags of its own and one flag for each setting, and the
-//! subcommands that look at a stopped store.
+//! subcommands, of which [`stored`] has those that look at what is stored.
 //!
 //! Long flags may be written with one dash, as programs in Go take them.
 
 #[cfg(test)]
 mod documentation;
+mod stored;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -12,11 +13,12 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::config::table::SETTINGS;
+use crate::config::table::{SETTINGS, Setting};
 use crate::config::{Config, GivenFlag, IgnoredKey, flag_alias, flag_reason};
 use crate::probe;
 use crate::transfer::{Destination, ExportFormat, ExportOptions, ImportOptions, Login};
 use crate::version;
+pub(crate) use stored::{CheckOptions, InspectOptions, StoreSettings};
 
 /// The parsed command line.
 #[derive(Debug)]
@@ -42,17 +44,10 @@ pub(crate) struct Cli {
 /// Something other than to serve.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Tool {
-    /// Verify the store in a data folder.
-    Check(PathBuf),
-    /// Print what a segment or the record of delete requests holds.
-    Inspect(PathBuf),
-    /// Tell which files of a folder hold a text.
-    Find {
-        /// The text, as bytes.
-        text: OsString,
-        /// A folder, or one file.
-        path: PathBuf,
-    },
+    /// Verify the store in a data folder, or a bucket.
+    Check(CheckOptions),
+    /// Print what a file, a bucket or an object holds, or tell which of them hold a text.
+    Inspect(InspectOptions),
     /// Have a running server make a backup.
     Backup {
         /// Where it is.
@@ -89,8 +84,6 @@ const LIST_TARGETS: &str = "list-targets";
 const CHECK: &str = "check";
 const INSPECT: &str = "inspect";
 const DATA_DIR: &str = "data-dir";
-const SEGMENT: &str = "segment";
-const FIND: &str = "find";
 const HEALTH: &str = "health";
 const ADDRESS: &str = "address";
 const BACKUP: &str = "backup";
@@ -131,8 +124,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, clap::E
         .collect();
     let tool = match matches.remove_subcommand() {
         Some((name, mut matches)) if name == CHECK => {
-            let default = || Config::default().data_dir;
-            Some(Tool::Check(matches.remove_one(DATA_DIR).unwrap_or_else(default)))
+            Some(Tool::Check(stored::check_options(&mut matches)))
         }
         Some((name, mut matches)) if name == HEALTH => {
             let address = matches.remove_one(ADDRESS);
@@ -156,14 +148,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, clap::E
                 .zip(files)
                 .map(|(to, files)| Tool::Import(ImportOptions { to, files }))
         }
-        Some((_, mut matches)) => {
-            let path: Option<PathBuf> = matches.remove_one(SEGMENT);
-            let text: Option<OsString> = matches.remove_one(FIND);
-            path.map(|path| match text {
-                Some(text) => Tool::Find { text, path },
-                None => Tool::Inspect(path),
-            })
-        }
+        Some((_, mut matches)) => Some(Tool::Inspect(stored::inspect_options(&mut matches))),
         None => None,
     };
     Ok(Cli {
@@ -216,7 +201,8 @@ fn without_foreign(args: impl Iterator<Item = OsString>) -> (Vec<OsString>, Vec<
     (kept, ignored)
 }
 
-fn command() -> Command {
+/// The arguments that say where the file with the settings is.
+fn config_args() -> [Arg; 2] {
     let file = Arg::new(CONFIG_FILE)
         .long(CONFIG_FILE)
         .value_name("FILE")
@@ -230,6 +216,10 @@ fn command() -> Command {
         .require_equals(true)
         .default_missing_value("true")
         .help("Replace ${VAR} and ${VAR:-default} in the file by variables of the environment");
+    [file, expand]
+}
+
+fn command() -> Command {
     let verify = Arg::new(VERIFY_CONFIG)
         .long(VERIFY_CONFIG)
         .action(ArgAction::SetTrue)
@@ -246,56 +236,19 @@ fn command() -> Command {
         .version(version::LINE)
         .about(ABOUT)
         .after_help(AFTER)
-        .arg(file)
-        .arg(expand)
+        .args(config_args())
         .arg(verify)
         .arg(print)
         .arg(targets)
         .args(setting_args())
         .args_conflicts_with_subcommands(true)
-        .subcommand(check_command())
-        .subcommand(inspect_command())
+        .subcommand(stored::check_command())
+        .subcommand(stored::inspect_command())
         .subcommand(health_command())
         .subcommand(backup_command())
         .subcommand(restore_command())
         .subcommand(export_command())
         .subcommand(import_command())
-}
-
-fn check_command() -> Command {
-    let data_dir = Arg::new(DATA_DIR)
-        .long(DATA_DIR)
-        .value_name("FOLDER")
-        .value_parser(clap::value_parser!(PathBuf))
-        .help("The data folder of a server that is stopped [default: ./data]");
-    Command::new(CHECK)
-        .about("Verify every checksum of a stopped store and explain what is found")
-        .after_help("Exits with 0 if nothing is damaged, 1 if something is, 2 if it cannot tell.")
-        .arg(data_dir)
-}
-
-fn inspect_command() -> Command {
-    let segment = Arg::new(SEGMENT)
-        .value_name("FILE")
-        .required(true)
-        .value_parser(clap::value_parser!(PathBuf))
-        .help("A .seg file, or deletes/REQUESTS; with --find a data folder or any file");
-    let find = Arg::new(FIND)
-        .long(FIND)
-        .value_name("TEXT")
-        .value_parser(clap::value_parser!(OsString))
-        .help(
-            "Print which files hold the text, in lines, metadata, labels or bytes, and how often",
-        );
-    Command::new(INSPECT)
-        .about("Print what a segment or the record of delete requests holds, or find a text")
-        .after_help(
-            "--find decodes every segment, changes nothing, and may run beside the server. It \
-             exits with 0 if no file holds the text, the record of delete requests apart, 1 if one \
-             does, 2 if it cannot tell.",
-        )
-        .arg(find)
-        .arg(segment)
 }
 
 fn health_command() -> Command {
@@ -455,23 +408,22 @@ fn import_command() -> Command {
 
 /// One flag for each row of the table.
 fn setting_args() -> impl Iterator<Item = Arg> {
-    SETTINGS.iter().map(|setting| {
-        let notation = setting.field(&mut Config::default()).notation();
-        let default = setting.default_value();
-        let arg = Arg::new(setting.path)
-            .long(setting.flag)
-            .hide_short_help(!setting.common)
-            .help(format!("{} [default: {default}]", setting.help));
-        if notation == "true|false" {
-            // `--auth.enabled` alone switches it on; a value needs the equals sign.
-            arg.value_name(notation)
-                .num_args(0..=1)
-                .require_equals(true)
-                .default_missing_value("true")
-        } else {
-            arg.value_name(notation)
-        }
-    })
+    SETTINGS.iter().map(setting_arg)
+}
+
+fn setting_arg(setting: &'static Setting) -> Arg {
+    let notation = setting.field(&mut Config::default()).notation();
+    let default = setting.default_value();
+    let arg = Arg::new(setting.path)
+        .long(setting.flag)
+        .hide_short_help(!setting.common)
+        .help(format!("{} [default: {default}]", setting.help));
+    if notation == "true|false" {
+        // `--auth.enabled` alone switches it on; a value needs the equals sign.
+        arg.value_name(notation).num_args(0..=1).require_equals(true).default_missing_value("true")
+    } else {
+        arg.value_name(notation)
+    }
 }
 
 /// Gives long flags their second dash. Arguments behind `--` are left alone, and so are arguments
@@ -565,13 +517,31 @@ mod tests {
     fn tools_have_arguments_of_their_own() {
         let tool = |line: &str| parse_line(line).unwrap_or_else(|e| panic!("{line}: {e}")).tool;
         assert_eq!(tool("--cores=1"), None);
-        assert_eq!(tool("check"), Some(Tool::Check(Config::default().data_dir)));
+        assert_eq!(tool("check"), Some(Tool::Check(CheckOptions::default())));
         for line in ["check --data-dir /x", "check -data-dir=/x"] {
-            assert_eq!(tool(line), Some(Tool::Check(PathBuf::from("/x"))), "{line}");
+            let data_dir = Some(PathBuf::from("/x"));
+            let expected = CheckOptions { data_dir, ..CheckOptions::default() };
+            assert_eq!(tool(line), Some(Tool::Check(expected)), "{line}");
         }
-        assert_eq!(tool("inspect a.seg"), Some(Tool::Inspect(PathBuf::from("a.seg"))));
-        let (text, path) = (OsString::from("x"), PathBuf::from("data"));
-        assert_eq!(tool("inspect --find x data"), Some(Tool::Find { text, path }));
+        let Some(Tool::Check(check)) = tool("check -bucket -storage.bucket s3://b -config.file=f")
+        else {
+            panic!("it checks");
+        };
+        assert!(check.is_of_bucket && !check.settings.are_empty());
+        assert_eq!(check.settings.config_file, Some(PathBuf::from("f")));
+        let flags = check.settings.flags();
+        let flags: Vec<_> = flags.iter().map(|(setting, value)| (setting.path, &**value)).collect();
+        assert_eq!(flags, [("storage.bucket", "s3://b")]);
+        let inspect = |what: Option<&str>, text: Option<&str>, is_of_bucket| {
+            let (what, text) = (what.map(PathBuf::from), text.map(OsString::from));
+            let settings = StoreSettings::default();
+            Some(Tool::Inspect(InspectOptions { what, text, is_of_bucket, settings }))
+        };
+        assert_eq!(tool("inspect a.seg"), inspect(Some("a.seg"), None, false));
+        assert_eq!(tool("inspect --find x data"), inspect(Some("data"), Some("x"), false));
+        assert_eq!(tool("inspect --bucket"), inspect(None, None, true));
+        assert_eq!(tool("inspect --bucket cluster"), inspect(Some("cluster"), None, true));
+        assert_eq!(tool("inspect --find x --bucket"), inspect(None, Some("x"), true));
         let health = |address: &str, path: &str| {
             let address = address.parse().expect("an address");
             Some(Tool::Health { address, path: path.to_owned() })
@@ -624,6 +594,9 @@ mod tests {
             "check x",
             "--cores=1 check",
             "check --cores=1",
+            "check --bucket --data-dir x",
+            "check --storage.cache-max-bytes=1",
+            "inspect --storage.bucket=s3://b x",
             "inspect a b",
         ] {
             assert!(parse_line(line).is_err(), "{line}");

@@ -24,6 +24,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -71,6 +72,8 @@ pub(crate) struct CoreMetrics {
     pub(crate) stored_pushes: AtomicU64,
     /// Metrics that are one number.
     pub(crate) numbers: Numbers,
+    /// Requests to the bucket.
+    pub(crate) asked_of_bucket: Arc<logsvc_store::Counters>,
 }
 
 impl CoreMetrics {
@@ -84,6 +87,7 @@ impl CoreMetrics {
             query_waits: Latencies::default(),
             stored_pushes: AtomicU64::new(0),
             numbers: Numbers::new(),
+            asked_of_bucket: Arc::default(),
         }
     }
 }
@@ -203,7 +207,8 @@ impl NodeMetrics {
         let help = "Whether pushes and queries are taken, as /ready says it.";
         out.single("logsvc_ready", "gauge", help, u64::from(gauges.is_ready));
         disk::expose(gauges.disk, &mut out);
-        bucket::expose(gauges.bucket, &mut out);
+        let asked = self.cores.iter().map(|core| &*core.asked_of_bucket);
+        bucket::expose(gauges.bucket, asked, gauges.shards, &mut out);
         process::expose(gauges.started_ns, &mut out);
         let name = "loki_internal_log_messages_total";
         out.family(name, "counter", "Lines that were logged.");

@@ -1,9 +1,11 @@
-//! Tools of the binary besides serving: it verifies a stopped store, prints files, and finds texts.
+//! Tools of the binary besides serving: it verifies a stopped store or a bucket, prints files and
+//! objects, and finds texts ([`stored`]).
 //!
-//! `check` exits with 0 if nothing is damaged, 1 if something is, and 2 if it cannot tell, be it of
-//! some files that another version has written. `inspect` exits with 0 or, if the file is damaged
-//! or cannot be read, 1. `inspect --find` exits with 0 if no file holds the text, the record of
-//! delete requests apart, 1 if one does, and 2 if it cannot tell. Findings go to standard output,
+//! `check` exits with 0 if nothing is damaged, 1 if something is, and 2 if it cannot tell: some files
+//! are of another version, or the bucket does not answer or has no store. `inspect` exits with 0, with
+//! 1 if the file or the object is damaged or cannot be read, and with 2 if the bucket does not answer
+//! or has no store. `inspect --find` exits with 0 if no file and no object holds the text, the record
+//! of delete requests apart, 1 if one does, and 2 if it cannot tell. Findings go to standard output,
 //! one line each. `health` is in [`probe`].
 //!
 //! `backup` exits with 0 if the server has made a backup, and with 1 if not. `restore` exits like
@@ -11,17 +13,16 @@
 //! or with 2 if the file is not complete; `import` with 0 if all lines are stored, 1 if the server
 //! has refused some, and 2 if it could not send all.
 
+mod stored;
+
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use logsvc_runtime::LaunchOptions;
 use logsvc_runtime::monoio_backend::{MonoioDriver, MonoioRuntime, launch};
 use logsvc_shards::backup::restore;
-use logsvc_shards::check::{
-    CheckError, CheckReport, FindReport, check_store, find_text, inspect_file,
-};
+use logsvc_shards::check::{CheckError, CheckReport, check_store};
 
 use crate::cli::Tool;
 use crate::{ask, probe, transfer};
@@ -29,25 +30,8 @@ use crate::{ask, probe, transfer};
 /// Runs a tool.
 pub(crate) fn run(tool: &Tool) -> ExitCode {
     let outcome = match tool {
-        Tool::Check(data_dir) => {
-            let data_dir = data_dir.clone();
-            on_one_core(move |runtime| {
-                let data_dir = data_dir.clone();
-                async move { check_store(&runtime, &data_dir).await }
-            })
-            .and_then(report)
-        }
-        Tool::Find { text, path } => {
-            let (text, path) = (text.clone().into_encoded_bytes(), path.clone());
-            on_one_core(move |runtime| {
-                let (text, path) = (text.clone(), path.clone());
-                async move { find(&runtime, &path, &text).await.map_err(|error| error.to_string()) }
-            })
-            .and_then(|found| match found {
-                Ok(report) => tell_found(&report),
-                Err(text) => Err(io::Error::other(text)),
-            })
-        }
+        Tool::Check(options) => stored::check(options),
+        Tool::Inspect(options) => stored::inspect(options),
         Tool::Backup { server, name } => back_up(server, name.as_deref()),
         Tool::Restore { from, to } => {
             let (from, to) = (from.clone(), to.clone());
@@ -69,21 +53,6 @@ pub(crate) fn run(tool: &Tool) -> ExitCode {
         Tool::Export(options) => transfer::export(options),
         Tool::Import(options) => transfer::import(options),
         Tool::Health { address, path } => Ok(probe::run(*address, path)),
-        Tool::Inspect(path) => {
-            // Its folder, and the one above, are looked for by its path.
-            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            on_one_core(move |runtime| {
-                let path = path.clone();
-                async move { inspect(&runtime, &path).await.map_err(|error| error.to_string()) }
-            })
-            .and_then(|inspected| match inspected {
-                Ok(()) => Ok(ExitCode::SUCCESS),
-                Err(text) => {
-                    writeln!(io::stderr(), "logsvc: {text}")?;
-                    Ok(ExitCode::FAILURE)
-                }
-            })
-        }
     };
     outcome.unwrap_or_else(|error| {
         // The exit code says it, too, if standard error is closed.
@@ -101,6 +70,13 @@ fn back_up(server: &str, name: Option<&str>) -> io::Result<ExitCode> {
     let code = match ask::post(server, &target) {
         Ok(answer) if answer.status == 200 => {
             writeln!(io::stdout(), "{}", answer.body.trim_end())?;
+            if let Some(missing) = missing_segments(&answer.body) {
+                writeln!(
+                    io::stderr(),
+                    "logsvc: the backup is no copy of everything: {missing} segments have no file \
+                     on the server's disk. If it has a bucket, they are in that only"
+                )?;
+            }
             ExitCode::SUCCESS
         }
         Ok(answer) => {
@@ -114,6 +90,12 @@ fn back_up(server: &str, name: Option<&str>) -> io::Result<ExitCode> {
         }
     };
     Ok(code)
+}
+
+/// How many segments a backup lacks, if it lacks some.
+fn missing_segments(answer: &str) -> Option<u64> {
+    let answer: serde_json::Value = serde_json::from_str(answer).ok()?;
+    answer["missing_segments"].as_u64().filter(|&missing| missing > 0)
 }
 
 /// Runs something on a core of its own and gives its result.
@@ -136,66 +118,7 @@ where
     output.ok_or_else(|| io::Error::other("the core ended without a result"))
 }
 
-/// Standard output, for lines. A reader such as `head` that has seen enough is no failure.
-struct Lines {
-    out: BufWriter<io::Stdout>,
-    written: io::Result<()>,
-}
-
-impl Lines {
-    fn new() -> Lines {
-        Lines { out: BufWriter::new(io::stdout()), written: Ok(()) }
-    }
-
-    fn print(&mut self, line: &str) {
-        if self.written.is_ok() {
-            self.written = writeln!(self.out, "{line}");
-        }
-    }
-
-    fn finish(mut self) -> io::Result<()> {
-        match self.written.and_then(|()| self.out.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
-            _ => Ok(()),
-        }
-    }
-}
-
-async fn inspect(runtime: &MonoioRuntime, path: &Path) -> io::Result<()> {
-    let mut lines = Lines::new();
-    inspect_file(runtime, path, |line| lines.print(&line)).await?;
-    lines.finish()
-}
-
-async fn find(runtime: &MonoioRuntime, path: &Path, text: &[u8]) -> io::Result<FindReport> {
-    let mut lines = Lines::new();
-    let report = find_text(runtime, path, text, |line| lines.print(&line)).await?;
-    lines.finish()?;
-    Ok(report)
-}
-
-fn tell_found(report: &FindReport) -> io::Result<ExitCode> {
-    let mut lines = Lines::new();
-    let FindReport { files, read_bytes, found, found_in_requests, unread } = report;
-    lines.print(&format!("{files} files with {read_bytes} bytes searched"));
-    if *found_in_requests > 0 {
-        lines.print(&format!("in the record of delete requests: {found_in_requests} times"));
-    }
-    if *unread > 0 {
-        lines.print(&format!("files that could not be searched whole: {unread}"));
-    }
-    lines.print(&match found {
-        0 => "in no other file that was searched".to_owned(),
-        _ => format!("found: {found} times"),
-    });
-    lines.finish()?;
-    Ok(match (found, unread) {
-        (0, 0) => ExitCode::SUCCESS,
-        (0, _) => ExitCode::from(2),
-        _ => ExitCode::FAILURE,
-    })
-}
-
+/// Prints the result of a check.
 fn report(checked: Result<CheckReport, CheckError>) -> io::Result<ExitCode> {
     let report = checked.map_err(io::Error::other)?;
     let mut out = BufWriter::new(io::stdout());
@@ -214,6 +137,20 @@ fn report(checked: Result<CheckReport, CheckError>) -> io::Result<ExitCode> {
         report.wal_entries,
         report.read_bytes
     )?;
+    if report.stored_segments > 0 {
+        writeln!(out, "{} of the segments were checked in the bucket", report.stored_segments)?;
+    }
+    if report.unchecked_segments > 0 {
+        writeln!(
+            out,
+            "{} of the segments are in the bucket only and were not checked: name it with \
+             --config.file or --storage.bucket",
+            report.unchecked_segments
+        )?;
+    }
+    if report.tails > 0 {
+        writeln!(out, "ends of segments on the local disk: {}", report.tails)?;
+    }
     if report.bundles > 0 {
         writeln!(out, "bundles of filters: {}", report.bundles)?;
     }

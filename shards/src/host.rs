@@ -141,6 +141,7 @@ impl<R: Runtime> Driver<R> {
                     // The shard does not see these: they belong to the core and its scans.
                     status.cache = self.env.cache.counters();
                     status.directories = self.env.directories.counters();
+                    status.reads = self.env.directories.files.reads();
                     status.lane = self.lane;
                 }
                 match &mut self.acks {

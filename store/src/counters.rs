@@ -1,6 +1,9 @@
 //! What was asked of a bucket, for metrics: requests are what a bucket costs.
+//!
+//! Guarantees: one core writes, with relaxed atomics, and any may read. A request counts when it is
+//! sent, so one whose caller went away counts, too.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::bucket::BucketError;
@@ -49,61 +52,83 @@ pub struct Attempts {
     pub failures: u64,
     /// Bytes that were sent, failures included.
     pub sent_bytes: u64,
-    /// By [`TIME_BOUNDS_MS`], with one above; not cumulative.
+    /// Those that ended before their caller went away, by [`TIME_BOUNDS_MS`], with one above; not
+    /// cumulative.
     pub times: [u64; TIME_BOUNDS_MS.len() + 1],
     /// The sum of their times, in microseconds.
     pub sum_us: u64,
 }
 
+#[derive(Debug, Default)]
+struct Kind {
+    count: AtomicU64,
+    failures: AtomicU64,
+    sent_bytes: AtomicU64,
+    times: [AtomicU64; TIME_BOUNDS_MS.len() + 1],
+    sum_us: AtomicU64,
+}
+
 /// Attempts since the start.
 #[derive(Debug, Default)]
 pub struct Counters {
-    attempts: [Cell<Attempts>; Request::ALL.len()],
-    read_bytes: Cell<u64>,
-    seconds: Cell<u64>,
+    kinds: [Kind; Request::ALL.len()],
+    read_bytes: AtomicU64,
+    seconds: AtomicU64,
+}
+
+fn add(counter: &AtomicU64, more: u64) {
+    counter.fetch_add(more, Ordering::Relaxed);
 }
 
 impl Counters {
-    pub(crate) fn note(
-        &self,
-        request: Request,
-        error: Option<&BucketError>,
-        sent_bytes: u64,
-        time: Duration,
-    ) {
-        let cell = &self.attempts[request as usize];
-        let mut attempts = cell.get();
-        attempts.count += 1;
+    /// Notes that an attempt begins.
+    pub(crate) fn note_begun(&self, request: Request, sent_bytes: u64) {
+        let kind = &self.kinds[request as usize];
+        add(&kind.count, 1);
+        add(&kind.sent_bytes, sent_bytes);
+    }
+
+    /// Notes how an attempt has ended.
+    pub(crate) fn note_ended(&self, request: Request, error: Option<&BucketError>, time: Duration) {
+        let kind = &self.kinds[request as usize];
         let is_answer =
             |error: &BucketError| matches!(error, BucketError::NotFound | BucketError::Exists(_));
-        attempts.failures += u64::from(error.is_some_and(|error| !is_answer(error)));
-        attempts.sent_bytes += sent_bytes;
-        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        attempts.times[TIME_BOUNDS_MS.partition_point(|&bound| bound < time_ms)] += 1;
-        attempts.sum_us += u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        cell.set(attempts);
+        if error.is_some_and(|error| !is_answer(error)) {
+            add(&kind.failures, 1);
+        }
+        let time_us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        add(&kind.times[TIME_BOUNDS_MS.partition_point(|&bound| bound * 1_000 < time_us)], 1);
+        add(&kind.sum_us, time_us);
     }
 
     pub(crate) fn note_read_bytes(&self, len_bytes: u64) {
-        self.read_bytes.set(self.read_bytes.get() + len_bytes);
+        add(&self.read_bytes, len_bytes);
     }
 
     pub(crate) fn note_second(&self) {
-        self.seconds.set(self.seconds.get() + 1);
+        add(&self.seconds, 1);
     }
 
     /// Attempts of a kind.
     pub fn of(&self, request: Request) -> Attempts {
-        self.attempts[request as usize].get()
+        let kind = &self.kinds[request as usize];
+        let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Attempts {
+            count: now(&kind.count),
+            failures: now(&kind.failures),
+            sent_bytes: now(&kind.sent_bytes),
+            times: std::array::from_fn(|at| now(&kind.times[at])),
+            sum_us: now(&kind.sum_us),
+        }
     }
 
     /// Bytes that were read.
     pub fn read_bytes(&self) -> u64 {
-        self.read_bytes.get()
+        self.read_bytes.load(Ordering::Relaxed)
     }
 
     /// Reads that were asked for twice, because the first was slow.
     pub fn second_reads(&self) -> u64 {
-        self.seconds.get()
+        self.seconds.load(Ordering::Relaxed)
     }
 }

@@ -249,6 +249,21 @@ pub async fn read_log<R: Runtime>(
     Ok(LogContent { entries, next: end.next, fenced_by: end.fenced_by })
 }
 
+/// The same for a log that may be long: `visit` gets the payload of each entry once, in order. At most
+/// 16 entries are in memory. It may have got entries when this ends with an error.
+///
+/// # Errors
+/// See [`LogError`], and those of `visit`.
+pub async fn read_log_with<R: Runtime, E: From<LogError>>(
+    store: &Store<R>,
+    log: &LogName,
+    from: u64,
+    until: Monotonic,
+    mut visit: impl AsyncFnMut(Bytes) -> Result<(), E>,
+) -> Result<LogEnd, E> {
+    go_on(store, log, LogEnd::before(from), &mut visit, until).await
+}
+
 /// Reads what stands behind what was read, some entries at a time.
 async fn go_on<R: Runtime, E: From<LogError>>(
     store: &Store<R>,
@@ -329,6 +344,12 @@ pub async fn fence_with<R: Runtime, E: From<LogError>>(
             Created::Existing(_) => end = go_on(store, log, end, &mut visit, until).await?,
         }
     }
+}
+
+/// Who has taken a log over, if the object with this header and payload is a fence.
+pub fn fenced_by(header: &Header, payload: &[u8]) -> Option<u32> {
+    let by: [u8; 4] = payload.try_into().ok()?;
+    (header.kind == KIND_FENCE).then(|| u32::from_le_bytes(by))
 }
 
 /// Whether an object of a log may be a fence, by its length. An entry with a payload of

@@ -18,6 +18,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -90,7 +91,7 @@ pub struct Store<R> {
 
 struct Inner {
     bucket: Box<dyn Bucket>,
-    counters: Counters,
+    counters: Arc<Counters>,
     /// The slowest of recent reads.
     reads: RefCell<Slowest>,
     /// Requests under way.
@@ -106,18 +107,23 @@ impl<R: Clone> Clone for Store<R> {
 impl<R: Runtime> Store<R> {
     /// A store that makes its attempts at `bucket`.
     pub fn new(runtime: R, bucket: Box<dyn Bucket>) -> Store<R> {
-        let inner = Inner {
-            bucket,
-            counters: Counters::default(),
-            reads: RefCell::default(),
-            open: Cell::new(0),
-        };
+        Store::counting(runtime, bucket, Arc::default())
+    }
+
+    /// A store that counts its attempts where others see them.
+    pub fn counting(runtime: R, bucket: Box<dyn Bucket>, counters: Arc<Counters>) -> Store<R> {
+        let inner = Inner { bucket, counters, reads: RefCell::default(), open: Cell::new(0) };
         Store { runtime, inner: Rc::new(inner) }
     }
 
     /// What was asked of the bucket since the start.
     pub fn counters(&self) -> &Counters {
         &self.inner.counters
+    }
+
+    /// What the bucket is called in messages, without secrets.
+    pub fn address(&self) -> &str {
+        self.inner.bucket.address()
     }
 
     /// Requests under way.
@@ -364,7 +370,8 @@ impl<R: Runtime> Store<R> {
                 // Nobody else creates the name, so an object of that length is this one.
                 Err(error) => error,
             };
-            match self.inner.bucket.info(name, self.until(0, until)).await {
+            let look = self.inner.bucket.info(name, self.until(0, until));
+            match self.counted(Request::Info, 0, look).await {
                 Ok(info) if info.len_bytes == len_bytes => return Ok(()),
                 Ok(info) => {
                     let what = format!("it has {} bytes instead of {len_bytes}", info.len_bytes);
@@ -420,7 +427,7 @@ impl<R: Runtime> Store<R> {
         }
     }
 
-    /// Makes an attempt, and counts it.
+    /// Makes an attempt, and counts it, also if its caller does not wait for the answer.
     async fn counted<T>(
         &self,
         request: Request,
@@ -429,9 +436,10 @@ impl<R: Runtime> Store<R> {
     ) -> Result<T, BucketError> {
         let _open = Open::new(&self.inner.open);
         let begun = self.runtime.now();
+        self.inner.counters.note_begun(request, sent_bytes);
         let answer = attempt.await;
         let taken = self.runtime.now().since(begun);
-        self.inner.counters.note(request, answer.as_ref().err(), sent_bytes, taken);
+        self.inner.counters.note_ended(request, answer.as_ref().err(), taken);
         answer
     }
 

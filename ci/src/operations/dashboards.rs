@@ -99,6 +99,15 @@ fn variable(name: &str, query: &str) -> Value {
     })
 }
 
+/// A number that people type in, such as a price.
+fn typed(name: &str, source: &Value) -> Result<Value> {
+    let value = text_of(source, "value")?;
+    Ok(json!({
+        "name": name, "label": text_of(source, "label")?, "type": "textbox", "query": value,
+        "current": {"selected": true, "text": value, "value": value},
+    }))
+}
+
 fn one(source: &Value, name: &str, selectors: &[(String, &str)]) -> Result<Value> {
     let mut variables = vec![
         json!({"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}),
@@ -108,6 +117,9 @@ fn one(source: &Value, name: &str, selectors: &[(String, &str)]) -> Result<Value
     for (name, query) in source["variables"].as_object().into_iter().flatten() {
         let query = query.as_str().context("a variable is a query")?;
         variables.push(variable(name, &filled(query, selectors)));
+    }
+    for (name, source) in source["typed"].as_object().into_iter().flatten() {
+        variables.push(typed(name, source)?);
     }
     let mut panels = Vec::new();
     let mut top = 0;
@@ -205,6 +217,7 @@ dashboards:
   title: A
   about: All.
   variables: {tenant: 'label_values(x{$node}, tenant)'}
+  typed: {price: {label: Price, value: '0.5'}}
   rows:
   - row: One
     panels:
@@ -225,6 +238,10 @@ dashboards:
         assert_eq!(steps[1], json!({"color": "red", "value": 2}));
         let variables = value["templating"]["list"].as_array().unwrap();
         assert_eq!(variables[3]["definition"], r#"label_values(x{job=~"$job"}, tenant)"#);
+        assert_eq!(
+            (&variables[4]["name"], &variables[4]["query"]),
+            (&json!("price"), &json!("0.5"))
+        );
         let places: Vec<String> = (0..5)
             .map(|panel| {
                 let at = &value["panels"][panel]["gridPos"];

@@ -31,6 +31,8 @@ fn the_exposition_adds_cores_up_and_histograms_are_cumulative() {
     let mut failing = ShardStatus::default();
     failing.seal.maintenance.failing_since = Some(Monotonic(0).after(Duration::from_secs(98)));
     failing.seal.maintenance.last_job = Some(Duration::from_millis(500));
+    failing.reads.tail.reads = 7;
+    failing.reads.tail.bytes = 90;
     let budget = Budget::new("test\"quote", 10);
     let gauges = Gauges {
         budgets: &[&budget],
@@ -115,6 +117,11 @@ fn the_exposition_adds_cores_up_and_histograms_are_cumulative() {
         "logsvc_bucket_backlog_bytes 60".into(),
         "logsvc_bucket_removed_objects_total 7".into(),
         "logsvc_bucket_failing_seconds 2.5".into(),
+        "logsvc_bucket_requests_total{kind=\"create\"} 0".into(),
+        "logsvc_bucket_request_duration_seconds_bucket{kind=\"read\",le=\"0.005\"} 0".into(),
+        "logsvc_bucket_request_duration_seconds_bucket{kind=\"read\",le=\"30\"} 0".into(),
+        "logsvc_segment_reads_total{from=\"tail\"} 7".into(),
+        "logsvc_segment_read_bytes_total{from=\"tail\"} 90".into(),
         "loki_panic_total 0".into(),
         r#"loki_bytes_per_line_bucket{le="64"} 2"#.into(),
         r#"loki_mutated_samples_total{reason="line_too_long",tenant="fake"} 3"#.into(),

@@ -2,6 +2,7 @@
 //! and a bucket has one writer.
 
 mod kept;
+mod tools;
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -258,5 +259,60 @@ fn segments_leave_a_small_data_folder_and_are_read_from_the_bucket() {
     server.stop();
     let server = place.start("data", &small);
     insist(&server, "a", base, 1500);
+    server.stop();
+}
+
+/// The sum of the samples that begin so.
+#[track_caller]
+fn metric(server: &Server, beginning: &str) -> f64 {
+    let text = server.client().request("GET", "/metrics", &[], None).expect(200);
+    let samples = text.lines().filter(|line| line.starts_with(beginning));
+    let value = |line: &str| line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok());
+    let values: Vec<f64> = samples.filter_map(value).collect();
+    assert!(!values.is_empty(), "no sample begins with {beginning}");
+    values.iter().sum()
+}
+
+#[test]
+fn metrics_count_requests_and_where_reads_are_answered() {
+    let place = Place::new();
+    let base = base_ns();
+    let server = place.start("data", &[]);
+    let requests = |kind: &str| {
+        let labels = format!("{{kind=\"{kind}\"");
+        let count = metric(&server, &format!("logsvc_bucket_requests_total{labels}}}"));
+        let timed =
+            metric(&server, &format!("logsvc_bucket_request_duration_seconds_count{labels}}}"));
+        // A request may be under way between the scrapes.
+        assert!(timed + 32.0 >= count, "{kind}: {timed} of {count} have a time");
+        count
+    };
+    let (created, sent) = (requests("create"), metric(&server, "logsvc_bucket_sent_bytes_total"));
+    assert!(created > 0.0, "a start takes an epoch");
+    assert!(requests("list") > 0.0 && requests("read") > 0.0, "and reads who was there");
+    push(&mut server.client(), "a", base, 0..500);
+    flush(&server);
+    assert!(requests("create") > created, "the flush uploads a segment");
+    assert!(metric(&server, "logsvc_bucket_sent_bytes_total") > sent + 1000.0);
+    insist(&server, "a", base, 500);
+    assert!(metric(&server, "logsvc_segment_reads_total{from=\"file\"}") > 0.0);
+    assert_eq!(metric(&server, "logsvc_segment_reads_total{from=\"bucket\"}"), 0.0);
+    assert_eq!(metric(&server, "logsvc_segment_evictions_total"), 0.0);
+    assert_eq!(metric(&server, "logsvc_bucket_request_failures_total"), 0.0);
+    server.stop();
+
+    let server = place.start("data", &["--storage.cache-max-bytes=1"]);
+    let deadline = Instant::now() + PATIENCE;
+    while metric(&server, "logsvc_segment_evictions_total") == 0.0 {
+        assert!(Instant::now() < deadline, "no file is evicted");
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(metric(&server, "logsvc_segment_evicted_bytes_total") > 1000.0);
+    let received = metric(&server, "logsvc_bucket_received_bytes_total");
+    insist(&server, "a", base, 500);
+    let from_bucket = metric(&server, "logsvc_segment_read_bytes_total{from=\"bucket\"}");
+    assert!(from_bucket > 0.0, "columns come from the bucket");
+    assert!(metric(&server, "logsvc_segment_reads_total{from=\"tail\"}") > 0.0);
+    assert!(metric(&server, "logsvc_bucket_received_bytes_total") >= received + from_bucket);
     server.stop();
 }

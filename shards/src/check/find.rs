@@ -10,12 +10,14 @@
 
 use std::io;
 use std::path::Path;
+use std::rc::Rc;
 
-use logsvc_runtime::{File, OpenMode, Runtime};
+use logsvc_runtime::Runtime;
 use logsvc_segment::{ColumnKind, Decoder, HEADER_LEN};
 use memchr::memmem::Finder;
 
 use super::segment::{OpenSegment, Stop};
+use super::source::Source;
 use crate::deletion::store::{FILE_NAME, FOLDER_NAME};
 
 /// Files are read in pieces of this many bytes.
@@ -51,11 +53,7 @@ pub async fn find_text<R: Runtime>(
     text: &[u8],
     mut print: impl FnMut(String),
 ) -> io::Result<FindReport> {
-    if text.is_empty() || text.len() > TEXT_MAX_BYTES {
-        let what = format!("the text must have 1 to {TEXT_MAX_BYTES} bytes");
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-    }
-    let finder = Finder::new(text);
+    let finder = finder_of(text)?;
     let mut report = FindReport::default();
     let mut folders = Vec::new();
     match runtime.read_dir(path).await {
@@ -86,6 +84,15 @@ pub async fn find_text<R: Runtime>(
     Ok(report)
 }
 
+/// What finds a text.
+pub(super) fn finder_of(text: &[u8]) -> io::Result<Finder<'_>> {
+    if text.is_empty() || text.len() > TEXT_MAX_BYTES {
+        let what = format!("the text must have 1 to {TEXT_MAX_BYTES} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    Ok(Finder::new(text))
+}
+
 async fn search<R: Runtime>(
     runtime: &R,
     path: &Path,
@@ -95,45 +102,58 @@ async fn search<R: Runtime>(
 ) {
     let mut hits = Hits::default();
     let searched = search_file(runtime, path, finder, &mut hits).await;
-    match searched {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
-        Err(error) => {
-            report.unread += 1;
-            print(format!("{}: cannot be read whole: {error}", path.display()));
+    report.add(&path.display().to_string(), searched, &hits, is_requests(path), print);
+}
+
+impl FindReport {
+    /// Adds the result of one file or object, and prints it.
+    pub(super) fn add(
+        &mut self,
+        name: &str,
+        searched: io::Result<()>,
+        hits: &Hits,
+        is_requests: bool,
+        print: &mut impl FnMut(String),
+    ) {
+        match searched {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+            Err(error) => {
+                self.unread += 1;
+                print(format!("{name}: cannot be read whole: {error}"));
+            }
         }
+        self.files += 1;
+        self.read_bytes += hits.read_bytes;
+        if let Some(what) = &hits.not_decoded {
+            self.unread += 1;
+            print(format!("{name}: cannot be decoded ({what})"));
+        }
+        let sum = hits.lines + hits.metadata + hits.labels + hits.bytes;
+        if sum == 0 {
+            return;
+        }
+        if is_requests {
+            self.found_in_requests += sum;
+            print(format!(
+                "{name}: {sum} times, in the record of delete requests, which keeps the queries"
+            ));
+            return;
+        }
+        self.found += sum;
+        let kinds = [
+            (hits.lines, "in lines"),
+            (hits.metadata, "in metadata of entries"),
+            (hits.labels, "in labels"),
+            (hits.bytes, "in bytes"),
+        ];
+        let kinds: Vec<String> = kinds
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, place)| format!("{count} {place}"))
+            .collect();
+        print(format!("{name}: {sum} times: {}", kinds.join(", ")));
     }
-    report.files += 1;
-    report.read_bytes += hits.read_bytes;
-    if let Some(what) = &hits.not_decoded {
-        report.unread += 1;
-        print(format!("{}: cannot be decoded ({what})", path.display()));
-    }
-    let sum = hits.lines + hits.metadata + hits.labels + hits.bytes;
-    if sum == 0 {
-        return;
-    }
-    if is_requests(path) {
-        report.found_in_requests += sum;
-        print(format!(
-            "{}: {sum} times, in the record of delete requests, which keeps the queries",
-            path.display()
-        ));
-        return;
-    }
-    report.found += sum;
-    let kinds = [
-        (hits.lines, "in lines"),
-        (hits.metadata, "in metadata of entries"),
-        (hits.labels, "in labels"),
-        (hits.bytes, "in bytes"),
-    ];
-    let kinds: Vec<String> = kinds
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, place)| format!("{count} {place}"))
-        .collect();
-    print(format!("{}: {sum} times: {}", path.display(), kinds.join(", ")));
 }
 
 fn is_requests(path: &Path) -> bool {
@@ -144,12 +164,12 @@ fn is_requests(path: &Path) -> bool {
 
 /// How often a file has the text.
 #[derive(Default)]
-struct Hits {
+pub(super) struct Hits {
     lines: u64,
     metadata: u64,
     labels: u64,
-    bytes: u64,
-    read_bytes: u64,
+    pub(super) bytes: u64,
+    pub(super) read_bytes: u64,
     /// Why a segment was searched as bytes.
     not_decoded: Option<String>,
 }
@@ -160,14 +180,23 @@ async fn search_file<R: Runtime>(
     finder: &Finder<'_>,
     hits: &mut Hits,
 ) -> io::Result<()> {
-    let file = runtime.open(path, OpenMode::Read).await?;
-    let len_bytes = file.len_bytes().await?;
-    let (result, start) = file.read_exact_at(Vec::new(), 0, len_bytes.min(8) as usize).await;
-    result?;
+    search_source(runtime, Source::file(runtime, path).await?, finder, hits).await
+}
+
+/// Searches a segment as such, and other bytes as they are.
+pub(super) async fn search_source<R: Runtime>(
+    runtime: &R,
+    source: Source<R>,
+    finder: &Finder<'_>,
+    hits: &mut Hits,
+) -> io::Result<()> {
+    let len_bytes = source.len_bytes().await?;
+    let start = source.read(0..len_bytes.min(SEGMENT_MAGIC.len() as u64)).await?;
     if start != SEGMENT_MAGIC {
-        return search_bytes(runtime, &file, 0..len_bytes, finder, hits).await;
+        return search_bytes(runtime, &source, 0..len_bytes, finder, hits).await;
     }
-    let decoded = match OpenSegment::open(runtime.open(path, OpenMode::Read).await?).await {
+    let source = Rc::new(source);
+    let decoded = match OpenSegment::open(Rc::clone(&source)).await {
         Ok(mut segment) => search_segment(runtime, &mut segment, finder, hits).await,
         Err(stop) => Err(stop),
     };
@@ -176,14 +205,14 @@ async fn search_file<R: Runtime>(
         Err(Stop::Io(error)) => Err(error),
         Err(Stop::Damaged(error)) => {
             *hits = Hits { not_decoded: Some(error.to_string()), ..Hits::default() };
-            search_bytes(runtime, &file, 0..len_bytes, finder, hits).await
+            search_bytes(runtime, &source, 0..len_bytes, finder, hits).await
         }
     }
 }
 
 async fn search_segment<R: Runtime>(
     runtime: &R,
-    segment: &mut OpenSegment<R::File>,
+    segment: &mut OpenSegment<R>,
     finder: &Finder<'_>,
     hits: &mut Hits,
 ) -> Result<(), Stop> {
@@ -208,14 +237,14 @@ async fn search_segment<R: Runtime>(
         footer.directory_range(),
         footer.directory_range().end..footer.file_len,
     ] {
-        search_bytes(runtime, segment.file(), range, finder, hits).await?;
+        search_bytes(runtime, segment.source(), range, finder, hits).await?;
     }
     hits.read_bytes += segment.read_bytes;
     Ok(())
 }
 
-async fn search_block<F: File>(
-    segment: &mut OpenSegment<F>,
+async fn search_block<R: Runtime>(
+    segment: &mut OpenSegment<R>,
     decoder: &mut Decoder,
     block: u32,
     finder: &Finder<'_>,
@@ -251,7 +280,7 @@ async fn search_block<F: File>(
 
 async fn search_bytes<R: Runtime>(
     runtime: &R,
-    file: &R::File,
+    source: &Source<R>,
     range: std::ops::Range<u64>,
     finder: &Finder<'_>,
     hits: &mut Hits,
@@ -261,7 +290,7 @@ async fn search_bytes<R: Runtime>(
     let (mut offset, mut piece) = (range.start, Vec::new());
     while offset < range.end {
         let len = (range.end - offset).min(PIECE_BYTES as u64) as usize;
-        let (result, returned) = file.read_exact_at(piece, offset, len).await;
+        let (result, returned) = source.read_exact_at(piece, offset..offset + len as u64).await;
         piece = returned;
         match result {
             // A log file is cut at a start.
@@ -281,7 +310,7 @@ async fn search_bytes<R: Runtime>(
 }
 
 /// How often the text begins in the bytes, overlaps included.
-fn count(finder: &Finder<'_>, bytes: &[u8]) -> u64 {
+pub(super) fn count(finder: &Finder<'_>, bytes: &[u8]) -> u64 {
     let (mut found, mut from) = (0, 0);
     while let Some(at) = finder.find(&bytes[from..]) {
         found += 1;

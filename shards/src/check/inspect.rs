@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::rc::Rc;
 
 use logsvc_runtime::{File, OpenMode, Runtime};
 
@@ -11,12 +12,13 @@ use crate::manifest::{
 };
 use crate::types::StreamPartitions;
 use logsvc_segment::filter::BundleHead;
-use logsvc_segment::{Decoder, HEADER_LEN, MergedPlace, Part};
+use logsvc_segment::{Decoder, Directory, HEADER_LEN, MergedPlace, Part};
 
 use super::bundles::inspect_bundle;
 use super::left::{LeftTotals, left_by_segment};
 use super::requests::inspect_requests;
 use super::segment::{COLUMNS, OpenSegment, Stop, name_of};
+use super::source::Source;
 
 /// Prints what a file holds: a segment as [`inspect_segment`] does, the segments of a bundle, or the
 /// record of requests for deletion.
@@ -50,34 +52,10 @@ pub async fn inspect_segment<R: Runtime>(
     path: &Path,
     mut print: impl FnMut(String),
 ) -> io::Result<()> {
-    let file = runtime.open(path, OpenMode::Read).await?;
-    let mut segment = OpenSegment::open(file).await.map_err(|stop| match stop {
-        Stop::Io(error) => error,
-        Stop::Damaged(error) if error.part == Part::Footer && error.unknown_version().is_none() => {
-            io::Error::new(io::ErrorKind::InvalidData, format!("{error}; is this a segment?"))
-        }
-        Stop::Damaged(error) => io::Error::new(io::ErrorKind::InvalidData, error.to_string()),
-    })?;
-    let footer = *segment.directory.footer();
-    let totals = footer.totals;
-    print(format!("segment {}", name_of(&footer.identity).file_name()));
-    print(format!("  made at    {} ns", footer.identity.created_ns));
-    print(format!("  day        {}", Day::of(totals.min_ns)));
-    print(format!("  from       {} ns", totals.min_ns));
-    print(format!("  to         {} ns", totals.max_ns));
-    print(format!("  file       {} bytes", footer.file_len));
-    let ratio = totals.line_bytes as f64 / footer.file_len as f64;
-    print(format!("  lines      {} bytes, {ratio:.2} per byte of the file", totals.line_bytes));
-    print(format!("  entries    {}", totals.entries));
-    print(format!("  streams    {}", totals.streams));
-    print(format!("  runs       {}", totals.runs));
-    print(format!("  blocks     {}", totals.blocks));
-    print(format!("  draft      {}", if footer.is_draft { "yes" } else { "no" }));
-    if let Some(MergedPlace { level, order }) = footer.merged {
-        print(format!("  merged     level {level}, order {order}"));
-    }
-    let name = name_of(&footer.identity);
-    let directory = &segment.directory;
+    let source = Source::file(runtime, path).await?;
+    let mut segment = open(source).await?;
+    print_totals(&segment.directory, &mut print);
+    let name = name_of(&segment.directory.footer().identity);
     let mut left = StreamPartitions::default();
     match manifest_beside(runtime, path).await {
         None => {}
@@ -97,8 +75,52 @@ pub async fn inspect_segment<R: Runtime>(
             left = left_by_segment(&manifest).remove(&name).unwrap_or_default();
         }
     }
+    print_parts(&mut segment, &left, &mut print).await
+}
+
+/// Opens a segment to print it.
+pub(super) async fn open<R: Runtime>(source: Source<R>) -> io::Result<OpenSegment<R>> {
+    OpenSegment::open(Rc::new(source)).await.map_err(|stop| match stop {
+        Stop::Io(error) => error,
+        Stop::Damaged(error) if error.part == Part::Footer && error.unknown_version().is_none() => {
+            io::Error::new(io::ErrorKind::InvalidData, format!("{error}; is this a segment?"))
+        }
+        Stop::Damaged(error) => io::Error::new(io::ErrorKind::InvalidData, error.to_string()),
+    })
+}
+
+/// Prints the name and the totals of a segment.
+pub(super) fn print_totals(directory: &Directory, print: &mut impl FnMut(String)) {
+    let footer = directory.footer();
+    let totals = footer.totals;
+    print(format!("segment {}", name_of(&footer.identity).file_name()));
+    print(format!("  made at    {} ns", footer.identity.created_ns));
+    print(format!("  day        {}", Day::of(totals.min_ns)));
+    print(format!("  from       {} ns", totals.min_ns));
+    print(format!("  to         {} ns", totals.max_ns));
+    print(format!("  file       {} bytes", footer.file_len));
+    let ratio = totals.line_bytes as f64 / footer.file_len as f64;
+    print(format!("  lines      {} bytes, {ratio:.2} per byte of the file", totals.line_bytes));
+    print(format!("  entries    {}", totals.entries));
+    print(format!("  streams    {}", totals.streams));
+    print(format!("  runs       {}", totals.runs));
+    print(format!("  blocks     {}", totals.blocks));
+    print(format!("  draft      {}", if footer.is_draft { "yes" } else { "no" }));
+    if let Some(MergedPlace { level, order }) = footer.merged {
+        print(format!("  merged     level {level}, order {order}"));
+    }
+}
+
+/// Prints the regions, blocks and streams of a segment, of which `left` have left it.
+pub(super) async fn print_parts<R: Runtime>(
+    segment: &mut OpenSegment<R>,
+    left: &StreamPartitions,
+    print: &mut impl FnMut(String),
+) -> io::Result<()> {
+    let footer = *segment.directory.footer();
+    let directory = &segment.directory;
     if !left.is_empty() {
-        print(format!("  left       {}", LeftTotals::count(directory, &left)));
+        print(format!("  left       {}", LeftTotals::count(directory, left)));
     }
     for (name, range) in [
         ("header", 0..HEADER_LEN as u64),
@@ -159,10 +181,10 @@ pub async fn inspect_segment<R: Runtime>(
 }
 
 /// Tells whether the manifest repeats the footer of a live segment.
-fn footer_in<F: File>(
+fn footer_in<R: Runtime>(
     manifest: &ManifestState,
     name: SegmentName,
-    segment: &OpenSegment<F>,
+    segment: &OpenSegment<R>,
 ) -> &'static str {
     match manifest.footers.get(&name) {
         Some(record) if segment.has_footer(record) => "as in the manifest",

@@ -7,16 +7,16 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use logsvc_runtime::File;
+use logsvc_runtime::Runtime;
 use logsvc_segment::{Decoder, LabelIndex, RowSet, SegmentError, StoredRows};
 
 use super::CheckReport;
 use super::segment::OpenSegment;
 
 /// Verifies the label index of a segment, if it has one.
-pub(super) async fn check_label_index<F: File>(
+pub(super) async fn check_label_index<R: Runtime>(
     path: &Path,
-    segment: &mut OpenSegment<F>,
+    segment: &mut OpenSegment<R>,
     report: &mut CheckReport,
 ) -> io::Result<()> {
     let footer = *segment.directory.footer();
@@ -39,9 +39,9 @@ pub(super) async fn check_label_index<F: File>(
     Ok(())
 }
 
-async fn check_tenant<F: File>(
+async fn check_tenant<R: Runtime>(
     path: &Path,
-    segment: &mut OpenSegment<F>,
+    segment: &mut OpenSegment<R>,
     index: &LabelIndex,
     tenant: &str,
     report: &mut CheckReport,

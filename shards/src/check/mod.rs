@@ -1,19 +1,30 @@
-//! Verifies a stopped store, prints the contents of a file, and finds the files that hold a text.
+//! Verifies a stopped store or a bucket, prints the contents of a file or an object, and finds those
+//! that hold a text.
 //!
 //! [`check_store`] reads every byte that has a checksum and decodes everything that can be
 //! decoded. It makes the lock file if it is missing, changes nothing else, and fails if the store
 //! is in use or cannot be read. Damage is not an error but a [`Finding`]. [`inspect_file`] prints
-//! the directory of a segment, the segments of a bundle, or the record of requests for deletion. [`find_text`] searches all
-//! files of a folder.
+//! the directory of a segment, the segments of a bundle, or the record of requests for deletion.
+//! [`find_text`] searches all files of a folder.
+//!
+//! [`check_bucket`], [`inspect_bucket`], [`inspect_object`] and [`find_in_bucket`] do the same with a
+//! bucket. They change nothing there and take no lock, so a server may work with it meanwhile.
 
+mod bucket;
 mod bundles;
 mod find;
+mod find_stored;
 mod inspect;
+mod inspect_bucket;
 mod labels;
 mod left;
+mod listing;
 mod requests;
 mod segment;
+mod source;
 mod store;
+mod stored;
+mod stored_log;
 mod wal;
 
 use std::path::{Path, PathBuf};
@@ -21,9 +32,12 @@ use std::path::{Path, PathBuf};
 use logsvc_segment::SegmentError;
 use logsvc_segment::version::UnknownVersion;
 
+pub use bucket::check_bucket;
 pub use find::{FindReport, find_text};
+pub use find_stored::find_in_bucket;
 pub use inspect::{inspect_file, inspect_segment};
-pub use store::{CheckError, check_store};
+pub use inspect_bucket::{inspect_bucket, inspect_object};
+pub use store::{CheckError, check_store, check_store_with};
 
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +46,12 @@ pub struct CheckReport {
     pub findings: Vec<Finding>,
     /// Live segments, by the manifest.
     pub segments: u64,
+    /// Those of them that were checked in the bucket.
+    pub stored_segments: u64,
+    /// Those that are in the bucket only and were not checked.
+    pub unchecked_segments: u64,
+    /// Ends of segments on the local disk, beside the bucket.
+    pub tails: u64,
     /// Blocks of segments that were read and decoded.
     pub blocks: u64,
     /// Entries in them.

@@ -1,10 +1,12 @@
-//! Verifies one segment: every checksum, every column decoded, totals compared.
+//! Verifies one segment, be it a file or an object: every checksum, every column decoded, totals
+//! compared.
 
 use std::io;
 use std::ops::Range;
 use std::path::Path;
+use std::rc::Rc;
 
-use logsvc_runtime::{File, OpenMode, Runtime};
+use logsvc_runtime::Runtime;
 
 use crate::manifest::{FooterRecord, LiveSegment, SegmentName};
 use crate::types::StreamPartitions;
@@ -12,10 +14,12 @@ use logsvc_segment::{
     BlockMetadata, ColumnKind, Decoder, Directory, FOOTER_LEN, Footer, HEADER_LEN, Part,
     SegmentError, SegmentIdentity,
 };
+use logsvc_store::StoreError;
 
 use super::CheckReport;
 use super::labels::check_label_index;
 use super::left::LeftTotals;
+use super::source::{Source, bucket_failure};
 
 /// The columns of a block.
 pub(super) const COLUMNS: [ColumnKind; 4] =
@@ -42,25 +46,25 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// A segment file that is open and whose footer and directory check.
-pub(super) struct OpenSegment<F> {
-    file: F,
+/// A segment that is open and whose footer and directory check.
+pub(super) struct OpenSegment<R: Runtime> {
+    source: Rc<Source<R>>,
     /// The bytes of the footer.
     footer: Vec<u8>,
     pub(super) directory: Directory,
     pub(super) read_bytes: u64,
 }
 
-impl<F: File> OpenSegment<F> {
-    pub(super) async fn open(file: F) -> Result<OpenSegment<F>, Stop> {
-        let len_bytes = file.len_bytes().await?;
+impl<R: Runtime> OpenSegment<R> {
+    pub(super) async fn open(source: Rc<Source<R>>) -> Result<OpenSegment<R>, Stop> {
+        let len_bytes = source.len_bytes().await?;
         let offset = len_bytes.saturating_sub(FOOTER_LEN as u64);
-        let tail = read(&file, offset..len_bytes).await?;
+        let tail = source.read(offset..len_bytes).await?;
         let footer = Footer::parse(&tail, len_bytes)?;
         let range = footer.directory_range();
         let read_bytes = (len_bytes - offset) + (range.end - range.start);
-        let directory = Directory::open(footer, read(&file, range).await?)?;
-        Ok(OpenSegment { file, footer: tail, directory, read_bytes })
+        let directory = Directory::open(footer, source.read(range).await?)?;
+        Ok(OpenSegment { source, footer: tail, directory, read_bytes })
     }
 
     /// Whether the manifest has the same footer.
@@ -68,34 +72,39 @@ impl<F: File> OpenSegment<F> {
         self.footer == record.bytes
     }
 
-    pub(super) fn file(&self) -> &F {
-        &self.file
+    pub(super) fn source(&self) -> &Source<R> {
+        &self.source
     }
 
     pub(super) async fn read(&mut self, range: Range<u64>) -> io::Result<Vec<u8>> {
         self.read_bytes += range.end - range.start;
-        read(&self.file, range).await
+        self.source.read(range).await
     }
 }
 
-async fn read<F: File>(file: &F, range: Range<u64>) -> io::Result<Vec<u8>> {
-    let len = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
-    let (result, bytes) = file.read_exact_at(Vec::new(), range.start, len).await;
-    result.map(|()| bytes)
+/// What is known of a segment besides its bytes.
+pub(super) struct Expected<'e> {
+    /// Its entry in the manifest.
+    pub(super) live: &'e LiveSegment,
+    /// The footer there, if it has one.
+    pub(super) footer: Option<&'e FooterRecord>,
+    /// Whose streams have left it.
+    pub(super) left: &'e StreamPartitions,
 }
 
-/// Verifies a segment against its entry in the manifest and the footer there, if it has one, and
-/// counts the streams that have left it.
+/// Verifies a segment against what is known of it, and counts the streams that have left it.
+///
+/// # Errors
+/// The bucket does not answer. That a file or an object cannot be read is a finding.
 pub(super) async fn check_segment<R: Runtime>(
     runtime: &R,
     path: &Path,
-    expected: &LiveSegment,
-    footer: Option<&FooterRecord>,
-    left: &StreamPartitions,
+    source: io::Result<Source<R>>,
+    Expected { live: expected, footer, left }: Expected<'_>,
     report: &mut CheckReport,
-) {
-    let opened = match runtime.open(path, OpenMode::Read).await {
-        Ok(file) => OpenSegment::open(file).await,
+) -> Result<(), StoreError> {
+    let opened = match source {
+        Ok(source) => OpenSegment::open(Rc::new(source)).await,
         Err(error) => Err(Stop::Io(error)),
     };
     let mut segment = match opened {
@@ -105,9 +114,10 @@ pub(super) async fn check_segment<R: Runtime>(
                 Part::Footer => expected.file_len.saturating_sub(FOOTER_LEN as u64),
                 _ => 0,
             };
-            return report.segment(path, offset, &error);
+            report.segment(path, offset, &error);
+            return Ok(());
         }
-        Err(Stop::Io(error)) => return report.damage(path, 0, format!("cannot read it: {error}")),
+        Err(Stop::Io(error)) => return unreadable(path, &error, report),
     };
     if footer.is_some_and(|footer| !segment.has_footer(footer)) {
         let offset = expected.file_len.saturating_sub(FOOTER_LEN as u64);
@@ -120,17 +130,27 @@ pub(super) async fn check_segment<R: Runtime>(
         report.left_streams += u64::from(totals.streams);
         report.left_entries += totals.entries;
     }
-    if let Err(error) = check_parts(runtime, path, expected, &mut segment, report).await {
-        report.damage(path, 0, format!("cannot read it: {error}"));
-    }
+    let checked = check_parts(runtime, path, expected, &mut segment, report).await;
     report.read_bytes += segment.read_bytes;
+    checked.or_else(|error| unreadable(path, &error, report))
+}
+
+/// Tells that a segment cannot be read.
+fn unreadable(path: &Path, error: &io::Error, report: &mut CheckReport) -> Result<(), StoreError> {
+    match bucket_failure(error) {
+        Some(failure) => Err(failure.clone()),
+        None => {
+            report.damage(path, 0, format!("cannot read it: {error}"));
+            Ok(())
+        }
+    }
 }
 
 async fn check_parts<R: Runtime>(
     runtime: &R,
     path: &Path,
     expected: &LiveSegment,
-    segment: &mut OpenSegment<R::File>,
+    segment: &mut OpenSegment<R>,
     report: &mut CheckReport,
 ) -> io::Result<()> {
     let footer = *segment.directory.footer();
@@ -166,9 +186,9 @@ pub(super) fn name_of(identity: &SegmentIdentity) -> SegmentName {
     SegmentName { epoch, shards, shard, seq }
 }
 
-async fn check_filters<F: File>(
+async fn check_filters<R: Runtime>(
     path: &Path,
-    segment: &mut OpenSegment<F>,
+    segment: &mut OpenSegment<R>,
     report: &mut CheckReport,
 ) -> io::Result<()> {
     let range = segment.directory.footer().filters_range();
@@ -188,9 +208,9 @@ async fn check_filters<F: File>(
     Ok(())
 }
 
-async fn check_stream_table<F: File>(
+async fn check_stream_table<R: Runtime>(
     path: &Path,
-    segment: &mut OpenSegment<F>,
+    segment: &mut OpenSegment<R>,
     report: &mut CheckReport,
 ) -> io::Result<()> {
     let mut decoder = Decoder::new();
@@ -208,9 +228,9 @@ async fn check_stream_table<F: File>(
 
 /// Checks the columns of a block. Where the timestamps are damaged, lines that cannot be
 /// decoded without them are compared with their checksum only.
-async fn check_block<F: File>(
+async fn check_block<R: Runtime>(
     path: &Path,
-    segment: &mut OpenSegment<F>,
+    segment: &mut OpenSegment<R>,
     decoder: &mut Decoder,
     block: u32,
     report: &mut CheckReport,

@@ -4,13 +4,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use logsvc_runtime::Runtime;
+use logsvc_store::{Store, StoreError};
 
-use crate::ledger::Mark;
+use crate::ledger::{LedgerError, Mark, peek};
 use crate::manifest::{
-    CHECKPOINT_NAME, FoundSegment, LiveFiles, Unlisted, UnlistedKind, find_unlisted, lost_edits,
-    path_of, read_manifest, survey_segments,
+    CHECKPOINT_NAME, FooterRecord, FoundSegment, LiveFiles, LiveSegment, Unlisted, UnlistedKind,
+    find_unlisted, lost_edits, path_of, read_manifest, survey_segments,
 };
 use crate::node::{FORMAT, is_newer};
+use crate::sealed::verify_tail;
 use crate::types::StreamPartitions;
 use crate::wal::covers::FileCovers;
 use crate::wal::format::WalName;
@@ -18,7 +20,9 @@ use crate::wal::format::WalName;
 use super::bundles::check_bundles;
 use super::left::{foreign_parts, left_by_segment};
 use super::requests::check_requests;
-use super::segment::check_segment;
+use super::segment::{Expected, check_segment};
+use super::source::{PATIENCE, Source};
+use super::stored::StoredSegments;
 use super::wal::{LogFile, check_wal};
 use super::{CheckReport, Severity};
 
@@ -31,6 +35,20 @@ pub enum CheckError {
     /// The folder is no data folder, or one of another version.
     #[error("{0} is not a data folder of this version: {1}")]
     NotAStore(PathBuf, String),
+    /// The bucket has no store.
+    #[error("there is no store of logsvc in {0}: are the bucket and its prefix right?")]
+    NoStore(String),
+    /// The bucket is not that of the folder.
+    #[error("the data folder {folder} is of another bucket or prefix than {bucket}")]
+    OtherBucket {
+        /// The folder.
+        folder: PathBuf,
+        /// The bucket.
+        bucket: String,
+    },
+    /// The bucket does not answer as it should.
+    #[error("cannot read the bucket: {0}")]
+    Bucket(#[from] LedgerError),
     /// Something cannot be read.
     #[error("cannot read {path}: {source}")]
     Io {
@@ -39,6 +57,12 @@ pub enum CheckError {
         /// Why not.
         source: io::Error,
     },
+}
+
+impl From<StoreError> for CheckError {
+    fn from(error: StoreError) -> CheckError {
+        CheckError::Bucket(error.into())
+    }
 }
 
 fn cannot_read(path: &Path) -> impl FnOnce(io::Error) -> CheckError {
@@ -54,6 +78,18 @@ fn cannot_read(path: &Path) -> impl FnOnce(io::Error) -> CheckError {
 pub async fn check_store<R: Runtime>(
     runtime: &R,
     data_dir: &Path,
+) -> Result<CheckReport, CheckError> {
+    check_store_with(runtime, data_dir, None).await
+}
+
+/// The same. Segments that are in the bucket only are verified there, if there is one.
+///
+/// # Errors
+/// As for [`check_store`]; or the bucket does not answer, or is not that of the folder.
+pub async fn check_store_with<R: Runtime>(
+    runtime: &R,
+    data_dir: &Path,
+    store: Option<&Store<R>>,
 ) -> Result<CheckReport, CheckError> {
     check_format(runtime, data_dir).await?;
     let lock_path = data_dir.join("LOCK");
@@ -73,7 +109,12 @@ pub async fn check_store<R: Runtime>(
     let manifest = read_manifest(runtime, &segments_dir, survey.logs.clone(), has_segments).await;
     let mut manifest = manifest.map_err(cannot_read(&segments_dir.join(CHECKPOINT_NAME)))?;
     let mark = Mark::read(runtime, data_dir).await.map_err(cannot_read(data_dir))?;
-    if mark.is_some() {
+    let mut stored = None;
+    if let Some(mark) = mark {
+        if let Some(store) = store {
+            check_owner(runtime, data_dir, store, &mark).await?;
+            stored = Some(StoredSegments::new(runtime, store));
+        }
         // The files of any of them may have gone, since the bucket has them.
         manifest.stored = manifest.live.keys().copied().collect();
     }
@@ -97,7 +138,7 @@ pub async fn check_store<R: Runtime>(
     for path in &survey.strangers {
         report.note(path, 0, "not a file of the store");
     }
-    tell_unlisted(runtime, &segments_dir, unlisted, is_known, &mut report).await;
+    tell_unlisted(runtime, &segments_dir, unlisted, is_known, &mut report).await?;
     let files = LiveFiles::new(&manifest, &survey);
     let left = left_by_segment(&manifest);
     // A manifest that has lost edits may have lost the edit that makes a segment live.
@@ -135,7 +176,21 @@ pub async fn check_store<R: Runtime>(
         let has_file = is_pending || survey.segments.iter().any(|found| is_of(&found));
         match files.len_bytes(segment) {
             Some(_) if !has_file => {
-                report.note(&path, 0, "a segment that is in the bucket only, and is not checked");
+                let footer = manifest.footers.get(&segment.name);
+                if survey.tails.iter().any(|found| is_of(&found)) {
+                    check_tail(runtime, &segments_dir, segment, footer, &mut report).await;
+                }
+                match &mut stored {
+                    Some(stored) => {
+                        let expected = Expected { live: segment, footer, left };
+                        stored.check(expected, &mut report).await?;
+                    }
+                    None => {
+                        let what = "a segment that is in the bucket only, and is not checked";
+                        report.note(&path, 0, what);
+                        report.unchecked_segments += 1;
+                    }
+                }
             }
             None => report.damage(&path, 0, MISSING),
             Some(len) if len != segment.file_len => {
@@ -144,9 +199,14 @@ pub async fn check_store<R: Runtime>(
             }
             Some(_) => {
                 let footer = manifest.footers.get(&segment.name);
-                check_segment(runtime, &path, segment, footer, left, &mut report).await;
+                let expected = Expected { live: segment, footer, left };
+                let source = Source::file(runtime, &path).await;
+                check_segment(runtime, &path, source, expected, &mut report).await?;
             }
         }
+    }
+    if let Some(stored) = stored {
+        stored.settle(&mut report).await?;
     }
     check_bundles(runtime, &segments_dir, &mut report).await;
     let covers = if manifest.damage.is_empty() && is_known { manifest.covers } else { Vec::new() };
@@ -193,7 +253,7 @@ async fn tell_unlisted<R: Runtime>(
     unlisted: Vec<Unlisted>,
     is_known: bool,
     report: &mut CheckReport,
-) {
+) -> Result<(), CheckError> {
     for file in unlisted {
         let path = path_of(segments_dir, &file.found, file.is_pending);
         match file.kind {
@@ -219,7 +279,9 @@ async fn tell_unlisted<R: Runtime>(
                 );
                 report.damage(&path, 0, what);
                 let none = StreamPartitions::default();
-                check_segment(runtime, &path, &segment, None, &none, report).await;
+                let expected = Expected { live: &segment, footer: None, left: &none };
+                let source = Source::file(runtime, &path).await;
+                check_segment(runtime, &path, source, expected, report).await?;
             }
             UnlistedKind::Misplaced => report.damage(
                 &path,
@@ -235,6 +297,43 @@ async fn tell_unlisted<R: Runtime>(
                 report.damage(&path, 0, what);
             }
             UnlistedKind::OtherVersion(unknown) => report.other_version(&unknown),
+        }
+    }
+    Ok(())
+}
+
+/// Verifies that a folder is of a bucket.
+async fn check_owner<R: Runtime>(
+    runtime: &R,
+    data_dir: &Path,
+    store: &Store<R>,
+    mark: &Mark,
+) -> Result<(), CheckError> {
+    let bucket = store.address().to_owned();
+    match peek(store, None, runtime.now().after(PATIENCE)).await? {
+        None => Err(CheckError::NoStore(bucket)),
+        Some(peeked) if peeked.cluster.id != mark.cluster => {
+            Err(CheckError::OtherBucket { folder: data_dir.to_owned(), bucket })
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// Verifies the end of a segment whose own file is not kept.
+async fn check_tail<R: Runtime>(
+    runtime: &R,
+    segments_dir: &Path,
+    segment: &LiveSegment,
+    footer: Option<&FooterRecord>,
+    report: &mut CheckReport,
+) {
+    report.tails += 1;
+    let path = segment.name.tail_path(segments_dir, segment.day);
+    match verify_tail(runtime, &path, segment, footer).await {
+        Ok(len_bytes) => report.read_bytes += len_bytes,
+        Err(error) => {
+            let what = format!("{error}; remove the file: the bucket has its bytes");
+            report.damage(&path, 0, what);
         }
     }
 }

@@ -157,7 +157,7 @@ async fn check_file<R: Runtime>(
 }
 
 /// The number of entries of a frame; or the fault of the frame.
-fn check_payload(
+pub(super) fn check_payload(
     payload: &[u8],
     defined: &mut BTreeSet<logsvc_proto::StreamId>,
 ) -> Result<u64, String> {

@@ -76,9 +76,9 @@ impl<R: Runtime> InputFile<R> {
         let mode = if is_plain { OpenMode::ReadDirect } else { OpenMode::Read };
         Ok(match files.open(runtime, segment, mode).await? {
             SegmentSource::File(file) if is_plain => {
-                InputFile::Ahead(ReadAhead::new(runtime, file))
+                InputFile::Ahead(ReadAhead::new(runtime, file.file))
             }
-            SegmentSource::File(file) => InputFile::Cached(file),
+            SegmentSource::File(file) => InputFile::Cached(file.file),
             SegmentSource::Stored(stored) => InputFile::Stored(StoredAhead::new(stored)),
         })
     }

@@ -16,16 +16,18 @@
 
 mod cluster;
 mod entry;
+mod fetch;
 mod files;
 mod mark;
 mod open;
 mod state;
 
 pub(crate) use cluster::ClusterId;
-pub(crate) use entry::LogEntry;
+pub(crate) use entry::{EntryError, LogEntry};
+pub(crate) use fetch::fetch;
 pub(crate) use files::FileRecord;
 pub(crate) use mark::Mark;
-pub(crate) use open::{Ledger, open_ledger, peek};
+pub(crate) use open::{Ledger, PATIENCE, Peeked, open_ledger, peek};
 pub use open::{LedgerError, LedgerOptions};
 pub(crate) use state::LedgerState;
 

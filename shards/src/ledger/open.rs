@@ -23,7 +23,7 @@ use crate::kept::KeptPath;
 use crate::sink::RestoreError;
 
 /// How long a start has patience with the bucket.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How a start uses its bucket.
 #[derive(Clone, Debug)]
@@ -192,17 +192,16 @@ pub(crate) struct Peeked {
     pub(crate) state: LedgerState,
 }
 
-/// Reads a bucket and changes nothing in it; `None` if nobody has ever joined. `mark` is as for
-/// [`open_ledger`].
+/// Reads a bucket until a deadline, and changes nothing in it; `None` if nobody has ever joined. `mark`
+/// is as for [`open_ledger`].
 ///
 /// # Errors
 /// See [`LedgerError`].
 pub(crate) async fn peek<R: Runtime>(
-    runtime: &R,
     store: &Store<R>,
     mark: Option<Mark>,
+    until: Monotonic,
 ) -> Result<Option<Peeked>, LedgerError> {
-    let until = runtime.now().after(PATIENCE);
     let Some(cluster) = cluster::read(store, until).await? else { return Ok(None) };
     let given = given_epochs(store, until).await?;
     let writers: BTreeSet<u32> = given.into_iter().chain(own_writers(mark, &cluster)).collect();

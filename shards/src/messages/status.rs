@@ -7,7 +7,7 @@ use logsvc_proto::TenantId;
 use logsvc_runtime::Monotonic;
 use logsvc_runtime::mesh::InboxCounters;
 
-use crate::sealed::{CacheCounters, DirectoryCounters};
+use crate::sealed::{CacheCounters, DirectoryCounters, ReadCounters};
 use crate::tail::TailStatus;
 use crate::wal::restored::RecoverySummary;
 use crate::wal::writer::WalCounters;
@@ -48,6 +48,8 @@ pub struct ShardStatus {
     pub cache: CacheCounters,
     /// Directories of segments on the shard's core.
     pub directories: DirectoryCounters,
+    /// Where reads of segments were answered on the shard's core.
+    pub reads: ReadCounters,
     /// Requests that came through the lanes.
     pub lane: InboxCounters,
 }

@@ -11,7 +11,9 @@ use logsvc_runtime::Runtime;
 
 use super::files::FolderFiles;
 use super::{NodeBucket, NodeError, io_error};
-use crate::ledger::{ClusterId, Ledger, LedgerError, LedgerState, Mark, open_ledger, peek};
+use crate::ledger::{
+    ClusterId, Ledger, LedgerError, LedgerState, Mark, PATIENCE, open_ledger, peek,
+};
 use crate::manifest::{ReadManifest, SegmentName};
 use crate::sink::restore;
 use crate::wal::format::WalName;
@@ -49,7 +51,8 @@ pub(super) async fn join_bucket<R: Runtime>(
     let logs = log_files(runtime, wal_dir).await?;
     let files = FolderFiles::read(runtime, data_dir).await?;
     // A start that will be refused must not end the one that works with the bucket.
-    if let Some(peeked) = peek(runtime, &store, mark).await? {
+    let until = runtime.now().after(PATIENCE);
+    if let Some(peeked) = peek(&store, mark, until).await? {
         let folder = Folder { mark, read, logs: &logs, files: &files };
         folder.is_right(peeked.cluster.id, peeked.base, &peeked.state)?;
     }

@@ -4,20 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use logsvc_runtime::{Runtime, temporary_path};
 use logsvc_store::Store;
-use logsvc_store::bucket::Span;
-use logsvc_store::object::{HEADER_LEN, Header, ObjectError};
 
 use super::{NodeError, io_error};
 use crate::kept::{Content, GROUPS, KeptFile, KeptPath};
-use crate::ledger::{KIND_FILE, LedgerError};
+use crate::ledger::{LedgerError, fetch};
 
-/// How long the read of an object has patience.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// Files that are read from the bucket at once.
 const FILES_AT_ONCE: usize = 8;
 
@@ -141,30 +136,6 @@ impl Folders<'_> {
         let ours = folders.take_while(|folder| folder.starts_with(self.data_dir));
         self.changed.extend(ours.map(Path::to_path_buf));
     }
-}
-
-/// Reads the object of a file.
-async fn fetch<R: Runtime>(
-    runtime: &R,
-    store: &Store<R>,
-    path: &KeptPath,
-    file: &KeptFile,
-) -> Result<(KeptPath, Vec<u8>), LedgerError> {
-    let name = file.object.name().map_err(LedgerError::Name)?;
-    let unusable =
-        |what: String| LedgerError::KeptFile { object: name.to_string(), path: path.clone(), what };
-    let span = Span::Whole { max_bytes: HEADER_LEN as u64 + file.content.len_bytes };
-    let object = match store.read(&name, span, runtime.now().after(PATIENCE)).await {
-        Ok(object) => object,
-        Err(error) if error.is_not_found() => return Err(unusable("it is missing".to_owned())),
-        Err(error) => return Err(error.into()),
-    };
-    let (header, payload) =
-        Header::decode(&object).map_err(|error: ObjectError| unusable(error.to_string()))?;
-    if header.kind != KIND_FILE || Content::of(&payload) != file.content {
-        return Err(unusable("it has other bytes than the log of the bucket says".to_owned()));
-    }
-    Ok((path.clone(), payload.to_vec()))
 }
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LedgerError {

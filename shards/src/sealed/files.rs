@@ -20,6 +20,8 @@ use ahash::HashMap;
 use logsvc_runtime::{OpenMode, Runtime};
 use logsvc_store::Store;
 
+use super::reads::{ReadCounters, Reads};
+use super::source::LocalFile;
 use super::tail::write_tail;
 use super::{DirectoryError, SealedSegment, SegmentSource, StoredSegment, hasher};
 use crate::manifest::SegmentName;
@@ -75,6 +77,7 @@ pub struct SegmentFiles<R: Runtime> {
     store: Option<Store<R>>,
     /// Segments that were asked for, if there is a bucket.
     used: RefCell<BTreeSet<SegmentName>>,
+    reads: Rc<Reads>,
     state: RefCell<State<R>>,
 }
 
@@ -115,8 +118,15 @@ impl<R: Runtime> SegmentFiles<R> {
         SegmentFiles {
             store,
             used: RefCell::default(),
+            reads: Rc::default(),
             state: RefCell::new(State { open, order: VecDeque::new() }),
         }
+    }
+
+    /// Where reads were answered, but for those of callers who have a segment to themselves, and what
+    /// was evicted.
+    pub(crate) fn reads(&self) -> ReadCounters {
+        self.reads.counters()
     }
 
     /// Whether segments may be in a bucket.
@@ -139,7 +149,8 @@ impl<R: Runtime> SegmentFiles<R> {
             return Ok(open.source.clone());
         }
         let changes = segment.local.changes();
-        let source = self.open(runtime, segment, OpenMode::ReadPieces).await?;
+        let reads = Some(Rc::clone(&self.reads));
+        let source = self.open_with(runtime, segment, OpenMode::ReadPieces, reads).await?;
         self.close_unused();
         let local = Arc::downgrade(&segment.local);
         let open = Open { source: source.clone(), local, changes };
@@ -175,9 +186,10 @@ impl<R: Runtime> SegmentFiles<R> {
         }
         if matches!(source, SegmentSource::File(_)) {
             match runtime.remove_file(&segment.path).await {
+                Ok(()) => self.reads.note_evicted(segment.live.file_len),
                 // Another shard that reads it was faster.
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
             }
         }
         self.close(segment);
@@ -194,10 +206,20 @@ impl<R: Runtime> SegmentFiles<R> {
         segment: &SealedSegment,
         mode: OpenMode,
     ) -> io::Result<SegmentSource<R>> {
+        self.open_with(runtime, segment, mode, None).await
+    }
+
+    async fn open_with(
+        &self,
+        runtime: &R,
+        segment: &SealedSegment,
+        mode: OpenMode,
+        reads: Option<Rc<Reads>>,
+    ) -> io::Result<SegmentSource<R>> {
         match (runtime.open(&segment.path, mode).await, &self.store) {
-            (Ok(file), _) => Ok(SegmentSource::File(Rc::new(file))),
+            (Ok(file), _) => Ok(SegmentSource::File(LocalFile { file: Rc::new(file), reads })),
             (Err(error), Some(store)) if error.kind() == io::ErrorKind::NotFound => {
-                let stored = Box::pin(StoredSegment::open(runtime, store, segment)).await;
+                let stored = Box::pin(StoredSegment::open(runtime, store, segment, reads)).await;
                 Ok(SegmentSource::Stored(Rc::new(stored)))
             }
             (Err(error), _) => Err(error),

@@ -18,6 +18,7 @@ mod label_roots;
 mod late_rows;
 mod open;
 mod output;
+mod reads;
 mod removals;
 mod source;
 mod spare;
@@ -50,9 +51,11 @@ pub(crate) use late_rows::LateRows;
 #[cfg(test)]
 pub(crate) use open::open_segment;
 pub(crate) use open::{RestoredSegments, open_all};
+pub(crate) use reads::ReadCounters;
 pub(crate) use removals::Removals;
 pub(crate) use source::{REQUEST_MAX_BYTES, SegmentSource, StoredSegment};
 pub(crate) use spare::Spare;
+pub(crate) use tail::verify_tail;
 #[cfg(test)]
 pub(crate) use tail::write_tail;
 pub(crate) use write::Sealer;

@@ -22,6 +22,7 @@ use logsvc_store::bucket::Span;
 use logsvc_store::{ObjectName, Store, StoreError};
 
 use super::SealedSegment;
+use super::reads::{Place, Reads};
 use super::tail::Tail;
 
 /// How long a request to the bucket may take, with all of its attempts.
@@ -36,7 +37,7 @@ const REQUESTS_AT_ONCE: usize = 4;
 /// See the module. Cheap to clone.
 pub enum SegmentSource<R: Runtime> {
     /// The segment's own file.
-    File(Rc<R::File>),
+    File(LocalFile<R>),
     /// An object of a bucket.
     Stored(Rc<StoredSegment<R>>),
 }
@@ -44,13 +45,30 @@ pub enum SegmentSource<R: Runtime> {
 impl<R: Runtime> Clone for SegmentSource<R> {
     fn clone(&self) -> SegmentSource<R> {
         match self {
-            SegmentSource::File(file) => SegmentSource::File(Rc::clone(file)),
+            SegmentSource::File(file) => SegmentSource::File(file.clone()),
             SegmentSource::Stored(stored) => SegmentSource::Stored(Rc::clone(stored)),
         }
     }
 }
 
+/// A file on the local disk, and where reads of it are counted, if they are.
+pub struct LocalFile<R: Runtime> {
+    pub(crate) file: Rc<R::File>,
+    pub(super) reads: Option<Rc<Reads>>,
+}
+
+impl<R: Runtime> Clone for LocalFile<R> {
+    fn clone(&self) -> LocalFile<R> {
+        LocalFile { file: Rc::clone(&self.file), reads: self.reads.clone() }
+    }
+}
+
 impl<R: Runtime> SegmentSource<R> {
+    /// A file whose reads nobody counts.
+    pub(crate) fn of_file(file: R::File) -> SegmentSource<R> {
+        SegmentSource::File(LocalFile { file: Rc::new(file), reads: None })
+    }
+
     /// Reads exactly `count_bytes` at `offset_bytes`, appended to `buffer`, see
     /// [`File::read_exact_at`].
     pub async fn read_exact_at(
@@ -60,7 +78,10 @@ impl<R: Runtime> SegmentSource<R> {
         count_bytes: usize,
     ) -> (io::Result<()>, Vec<u8>) {
         match self {
-            SegmentSource::File(file) => {
+            SegmentSource::File(LocalFile { file, reads }) => {
+                if let Some(reads) = reads {
+                    reads.note(Place::File, count_bytes as u64);
+                }
                 file.read_exact_at(buffer, offset_bytes, count_bytes).await
             }
             SegmentSource::Stored(stored) => {
@@ -78,6 +99,7 @@ pub struct StoredSegment<R: Runtime> {
     store: Store<R>,
     object: ObjectName,
     tail: Option<Tail<R>>,
+    reads: Option<Rc<Reads>>,
     /// Whether the bucket has said that there is no such object.
     is_lost: Cell<bool>,
 }
@@ -88,12 +110,14 @@ impl<R: Runtime> StoredSegment<R> {
         runtime: &R,
         store: &Store<R>,
         segment: &SealedSegment,
+        reads: Option<Rc<Reads>>,
     ) -> StoredSegment<R> {
         StoredSegment {
             runtime: runtime.clone(),
             store: store.clone(),
             object: segment.live.name.object_name(segment.live.day),
             tail: Tail::open(runtime, segment).await,
+            reads,
             is_lost: Cell::new(false),
         }
     }
@@ -132,7 +156,10 @@ impl<R: Runtime> StoredSegment<R> {
             let (result, read) = tail.read_exact_at(buffer, range.clone()).await;
             buffer = read;
             match result {
-                Ok(()) => return (Ok(()), buffer),
+                Ok(()) => {
+                    self.note(Place::Tail, &range);
+                    return (Ok(()), buffer);
+                }
                 Err(error) => {
                     tracing::warn!(
                         %error, object = %self.object, offset = range.start,
@@ -142,6 +169,7 @@ impl<R: Runtime> StoredSegment<R> {
             }
             buffer.truncate(before);
         }
+        self.note(Place::Bucket, &range);
         if range.end - range.start <= REQUEST_MAX_BYTES {
             return match self.request(range).await {
                 Ok(bytes) if before == 0 => (Ok(()), bytes),
@@ -164,6 +192,12 @@ impl<R: Runtime> StoredSegment<R> {
             }
         }
         (Ok(()), buffer)
+    }
+
+    fn note(&self, place: Place, range: &Range<u64>) {
+        if let Some(reads) = &self.reads {
+            reads.note(place, range.end - range.start);
+        }
     }
 
     /// One request.

@@ -20,7 +20,7 @@ use futures_util::stream::{self, StreamExt};
 use logsvc_runtime::{File, OpenMode, Runtime, temporary_path};
 
 use super::{SealedSegment, SegmentSource};
-use crate::manifest::SegmentName;
+use crate::manifest::{FooterRecord, LiveSegment, SegmentName};
 use logsvc_segment::batch::{u32_at, u64_at};
 use logsvc_segment::{FOOTER_LEN, Footer};
 
@@ -129,6 +129,44 @@ async fn check<R: Runtime>(tail: &Tail<R>, header: &Header) -> io::Result<()> {
         return Err(damaged("the checksum does not match"));
     }
     Ok(())
+}
+
+/// Verifies all bytes of the tail at `path`, which is to be that of a segment; gives its length.
+///
+/// # Errors
+/// It cannot be read, is damaged, or is that of another segment.
+pub(crate) async fn verify_tail<R: Runtime>(
+    runtime: &R,
+    path: &Path,
+    live: &LiveSegment,
+    footer: Option<&FooterRecord>,
+) -> io::Result<u64> {
+    let file = runtime.open(path, OpenMode::Read).await?;
+    let (result, bytes) = file.read_exact_at(Vec::new(), 0, HEADER_LEN).await;
+    result?;
+    let header = Header::decode(&bytes)?;
+    let len_bytes = HEADER_LEN as u64 + header.len_bytes();
+    if header.name != live.name || header.file_len != live.file_len {
+        return Err(damaged("it is that of another segment"));
+    }
+    if file.len_bytes().await? != len_bytes {
+        return Err(damaged("it has another length"));
+    }
+    let tail = Tail::<R> { file, offset: header.offset };
+    check(&tail, &header).await?;
+    let end = header.file_len.saturating_sub(FOOTER_LEN as u64)..header.file_len;
+    let (result, bytes) = tail.read_exact_at(Vec::new(), end).await;
+    result?;
+    match Footer::parse(&bytes, header.file_len) {
+        Ok(own) if own.filters_offset != header.offset => {
+            Err(damaged("it begins at another byte than its footer says"))
+        }
+        Ok(_) if footer.is_some_and(|footer| footer.bytes != bytes[..]) => {
+            Err(damaged("its footer is not the one in the manifest"))
+        }
+        Ok(_) => Ok(len_bytes),
+        Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error.to_string())),
+    }
 }
 
 fn damaged(what: &'static str) -> io::Error {

@@ -15,7 +15,7 @@ use crate::scan::{
     FETCHED_AT_ONCE, HeadBlockRef, LeafRequest, ScanError, ScanJob, StreamSelector, StreamSnapshot,
 };
 use crate::scope::TenantScope;
-use crate::sealed::{CacheCounters, DirectoryCounters, SealedSegment};
+use crate::sealed::{CacheCounters, DirectoryCounters, ReadCounters, SealedSegment};
 use crate::types::TimeRange;
 
 impl Shard {
@@ -66,6 +66,7 @@ impl Shard {
             // The driver knows these.
             cache: CacheCounters::default(),
             directories: DirectoryCounters::default(),
+            reads: ReadCounters::default(),
             lane: InboxCounters::default(),
         }
     }

@@ -6,12 +6,14 @@
 use std::time::Duration;
 
 use logsvc_runtime::sim::Simulation;
+use logsvc_shards::check::{CheckError, CheckReport, Severity, check_bucket};
 use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::sink::{PATIENCE, SinkConfig};
 use logsvc_shards::wal::writer::WalConfig;
 use logsvc_store::double::{Faults, World};
+use logsvc_store::{ObjectName, Store};
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 use crate::cluster::{Cluster, InBucket, Upkeep};
@@ -305,4 +307,89 @@ fn a_folder_that_was_the_last_writer_goes_on_without_the_bucket_s_log() {
     let disk = folder(1);
     let heir = start(&simulation, disk, 3, WalConfig::default(), keeping(&world));
     load.check(&heir);
+}
+
+/// A check of the bucket, beside whoever works with it.
+fn checked(simulation: &Simulation, world: &World) -> Result<CheckReport, CheckError> {
+    let world = world.clone();
+    simulation.block_on(|runtime| async move {
+        let store = Store::new(runtime.clone(), Box::new(world.bucket(runtime.clone())));
+        check_bucket(&runtime, &store).await
+    })
+}
+
+fn damage(report: &CheckReport) -> Vec<String> {
+    let findings = report.findings.iter();
+    findings.filter(|one| one.severity != Severity::Note).map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_check_finds_nothing_wrong_beside_a_node_or_after_it_and_names_what_is() {
+    let (mut checks, mut segments, mut frames, mut found, mut unneeded) = (0, 0, 0, 0, 0);
+    for seed in seeds(20) {
+        let _guard = SeedGuard(seed);
+        let (simulation, world) = (Simulation::new(seed), World::default());
+        let mut rng = Rng::new(seed);
+        let load = Load::new(Ledger::new(&["a", "b"], 6), seed);
+        for life in 0..2 {
+            world.set_faults(Faults { listing_lag_ns: 0, ..random_faults(&mut rng) });
+            let upkeep = random_upkeep(&world, &mut rng);
+            let cluster = start(&simulation, folder(life), 2, wal(&mut rng), upkeep);
+            load.begin(&cluster, rng.between(1, 4));
+            for _ in 0..3 {
+                simulation.run_for(Duration::from_millis(rng.below(4_000)));
+                // A bucket may be too slow for it.
+                let Ok(report) = checked(&simulation, &world) else { continue };
+                assert_eq!(damage(&report), [""; 0], "beside the node");
+                checks += 1;
+                (segments, frames) = (segments + report.segments, frames + report.wal_frames);
+            }
+            cluster.node.crash();
+            load.killed();
+            load.ledger.borrow_mut().node_ended(|_| false);
+        }
+        world.set_faults(Faults::default());
+        simulation.run_for(Duration::from_secs(60));
+        let report = checked(&simulation, &world).expect("a store");
+        assert_eq!(damage(&report), [""; 0], "after the node");
+        let objects = world.objects();
+        for _ in 0..10 {
+            let (name, bytes) = &objects[rng.below(objects.len() as u64) as usize];
+            // Of a writer only the name counts.
+            if name.as_str().starts_with("writers/") {
+                continue;
+            }
+            let (at, mask) = (rng.below(bytes.len() as u64) as usize, 1 << rng.below(8));
+            if !world.corrupt(name, at, mask) {
+                // It was lost before.
+                continue;
+            }
+            let is_found = match checked(&simulation, &world) {
+                Ok(report) => !damage(&report).is_empty(),
+                // The version of the object `cluster`.
+                Err(error) => name.as_str() == "cluster" && matches!(error, CheckError::Bucket(_)),
+            };
+            assert!(world.corrupt(name, at, mask));
+            if is_found {
+                found += 1;
+                continue;
+            }
+            assert_ne!(name.as_str(), "cluster", "byte {at}");
+            // Nobody needs it, or it would have been read.
+            unneeded += 1;
+            world.lose(name);
+            let report = checked(&simulation, &world).expect("a store");
+            assert_eq!(damage(&report), [""; 0], "{name} was not checked, byte {at}");
+        }
+        let logs = objects.iter().filter_map(|(name, _)| name.as_str().strip_prefix("log/"));
+        let newest = logs.filter_map(|log| log.split_once('/')).map(|(log, _)| log).max();
+        let writer = format!("writers/{}", newest.expect("a log"));
+        assert!(world.lose(&ObjectName::new(&writer).expect("a name")));
+        let found_lost = damage(&checked(&simulation, &world).expect("a store"));
+        assert!(found_lost.iter().any(|one| one.contains(&writer)), "{found_lost:?}");
+    }
+    println!(
+        "{checks} checks of {segments} segments, {frames} frames; {found} found, {unneeded} not"
+    );
+    assert!(checks > 50 && segments > 20 && frames > 1_000 && found > 100 && unneeded > 5);
 }

@@ -8,7 +8,6 @@
 
 use std::io;
 use std::ops::Range;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use logsvc_runtime::{OpenMode, Runtime};
@@ -122,7 +121,7 @@ impl<R: Runtime> Scan<'_, R> {
         let region = head.region();
         let file = self.env.runtime.open(&bundle.path, OpenMode::ReadPieces).await;
         let file = file.map_err(|error| ReadError::Io { offset: 0, error })?;
-        let file = SegmentSource::File(Rc::new(file));
+        let file = SegmentSource::of_file(file);
         let mut probe = index.probe(conditions, blocks);
         while let Some(ranges) = probe.next_reads() {
             let in_file = |range: &Range<u64>| region.start + range.start..region.start + range.end;

@@ -215,7 +215,7 @@ fn who_has_a_file_open_keeps_it_and_the_next_one_asks_anew() {
         assert!(matches!(of_other, SegmentSource::File(_)));
         rig.remove_file().await;
         let SegmentSource::File(file) = &old else { panic!("it was a file") };
-        let of_file = size_of_val(&file.read_exact_at(Vec::new(), 0, 1));
+        let of_file = size_of_val(&file.file.read_exact_at(Vec::new(), 0, 1));
         let of_any = size_of_val(&old.read_exact_at(Vec::new(), 0, 1));
         assert!(of_any <= of_file + 128, "{of_any} bytes for a read, {of_file} for that of a file");
         let (result, bytes) = old.read_exact_at(vec![7], 0, rig.bytes.len()).await;

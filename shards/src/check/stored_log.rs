@@ -1,0 +1,238 @@
+//! Verifies the write-ahead logs in a bucket: the pieces of log files in their objects, and the
+//! frames in these.
+//!
+//! Guarantees: 16 objects are in memory at once, and of each log file the bytes of a frame whose end
+//! was not read yet.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use logsvc_proto::StreamId;
+use logsvc_runtime::Runtime;
+use logsvc_store::Store;
+use logsvc_store::log::{LogError, LogName, read_log_with};
+use logsvc_store::object::ObjectError;
+
+use super::listing::Listing;
+use super::source::PATIENCE;
+use super::store::CheckError;
+use super::stored::path_of;
+use super::wal::check_payload;
+use super::{CheckReport, Severity};
+use crate::ledger::{LedgerError, LedgerState, peek};
+use crate::sink::pieces::{PieceRef, pieces};
+use crate::sink::{SinkConfig, log_of};
+use crate::wal::covers::{Cover, FileCovers};
+use crate::wal::format::Layout;
+use crate::wal::format::{FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, FrameHeader, WalName};
+
+/// How long a log may take to read.
+const LOG_PATIENCE: Duration = Duration::from_secs(600);
+
+/// Why a log is not read further.
+enum Stop {
+    Log(LogError),
+    /// All that was listed was read.
+    Enough,
+}
+
+impl From<LogError> for Stop {
+    fn from(error: LogError) -> Stop {
+        Stop::Log(error)
+    }
+}
+
+/// Verifies the write-ahead logs that a bucket needs.
+///
+/// # Errors
+/// The bucket does not answer.
+pub(super) async fn check_stored_logs<R: Runtime>(
+    runtime: &R,
+    store: &Store<R>,
+    state: &LedgerState,
+    listing: &Listing,
+    report: &mut CheckReport,
+) -> Result<(), CheckError> {
+    for (&epoch, &from) in &state.wal {
+        let log = log_of(epoch).map_err(LedgerError::Name)?;
+        let mut files: BTreeMap<WalName, LogFile> = BTreeMap::new();
+        let mut number = from;
+        let until = runtime.now().after(LOG_PATIENCE);
+        // A server may write as fast as this reads: what comes later is not looked at.
+        let listed = listing.wals.get(&epoch).and_then(|log| log.last_key_value());
+        let last = listed.map(|(last, _)| *last);
+        let visit = async |payload: Bytes| {
+            let path = path_of(store, &log.entry(number).map_err(LogError::from)?);
+            add_pieces(&path, epoch, &payload, &state.covers, &mut files, report);
+            number += 1;
+            runtime.yield_now().await;
+            if last.is_some_and(|last| number > last) { Err(Stop::Enough) } else { Ok(()) }
+        };
+        let end = read_log_with(store, &log, from, until, visit).await;
+        report.wal_files += files.len() as u64;
+        match end {
+            Ok(end) if end.fenced_by.is_none() => {
+                check_end(runtime, store, (epoch, &log), end.next, listing, report).await?;
+            }
+            Ok(_) | Err(Stop::Enough) => {}
+            Err(Stop::Log(LogError::Store(error))) => return Err(error.into()),
+            Err(Stop::Log(error)) => {
+                let (number, severity) = match &error {
+                    LogError::Damaged { number, error: ObjectError::Version, .. } => {
+                        (*number, Severity::OtherVersion)
+                    }
+                    LogError::Damaged { number, .. } | LogError::Forked { number, .. } => {
+                        (*number, Severity::Damage)
+                    }
+                    _ => (number, Severity::Damage),
+                };
+                report.find(severity, &path_of(store, &log.entry(number)?), 0, error.to_string());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Looks for entries that are missing. A few entries of a log are on their way at once, so some may
+/// stand behind one that never came; more than that is a gap.
+async fn check_end<R: Runtime>(
+    runtime: &R,
+    store: &Store<R>,
+    (epoch, log): (u32, &LogName),
+    end: u64,
+    listing: &Listing,
+    report: &mut CheckReport,
+) -> Result<(), CheckError> {
+    let in_flight = SinkConfig::default().in_flight as u64;
+    let Some(entries) = listing.wals.get(&epoch) else { return Ok(()) };
+    let behind = entries.range(end.saturating_add(in_flight)..).count();
+    if behind == 0 {
+        return Ok(());
+    }
+    let name = log.entry(end)?;
+    // A server that works with the bucket may have written it since, or need it no more.
+    match store.info(&name, runtime.now().after(PATIENCE)).await {
+        Ok(_) => return Ok(()),
+        Err(error) if error.is_not_found() => {}
+        Err(error) => return Err(error.into()),
+    }
+    let again = peek(store, None, runtime.now().after(PATIENCE)).await?;
+    let state = again.map(|again| again.state).unwrap_or_default();
+    if state.wal.get(&epoch).is_some_and(|from| *from <= end) {
+        let what = format!("the entry is missing, and {behind} entries far behind it do not count");
+        report.damage(&path_of(store, &name), 0, what);
+    }
+    Ok(())
+}
+
+/// Verifies the pieces of an object, and the frames that end in them.
+fn add_pieces(
+    path: &Path,
+    epoch: u32,
+    payload: &[u8],
+    covers: &[Cover],
+    files: &mut BTreeMap<WalName, LogFile>,
+    report: &mut CheckReport,
+) {
+    report.read_bytes += payload.len() as u64;
+    for piece in pieces(payload) {
+        let piece = match piece {
+            Ok(piece) => piece,
+            Err(error) => return report.damage(path, error.at as u64, error.to_string()),
+        };
+        if piece.name.epoch != epoch {
+            let what = format!("a piece of the file {} of another start", piece.name.file_name());
+            return report.damage(path, 0, what);
+        }
+        if FileCovers::of(covers, piece.name).covers_file(piece.name) {
+            continue;
+        }
+        let file = files.entry(piece.name).or_default();
+        file.add(path, piece, report);
+    }
+}
+
+/// A log file whose pieces come one after the other.
+#[derive(Default)]
+struct LogFile {
+    header: Option<(u64, Layout)>,
+    /// Bytes that are not verified yet, and where they stand in the file.
+    waiting: Vec<u8>,
+    at: u64,
+    /// The smallest number that the next frame may have.
+    number: u64,
+    defined: BTreeSet<StreamId>,
+    /// Nothing more can be said of it.
+    is_lost: bool,
+}
+
+impl LogFile {
+    fn add(&mut self, path: &Path, piece: PieceRef<'_>, report: &mut CheckReport) {
+        if self.is_lost {
+            return;
+        }
+        if piece.offset != self.at + self.waiting.len() as u64 {
+            if !self.waiting.is_empty() {
+                let (name, at) = (piece.name.file_name(), self.at);
+                let what = format!("the frame at byte {at} of the file {name} is cut short");
+                report.damage(path, 0, what);
+            }
+            self.waiting.clear();
+            self.at = piece.offset;
+        }
+        self.waiting.extend_from_slice(piece.bytes);
+        loop {
+            match self.verify(piece.name, report) {
+                Ok(0) => return,
+                Ok(len) => {
+                    self.waiting.drain(..len);
+                    self.at += len as u64;
+                }
+                Err(what) => {
+                    let (name, at) = (piece.name.file_name(), self.at);
+                    report.damage(path, 0, format!("byte {at} of the file {name}: {what}"));
+                    self.is_lost = true;
+                    self.waiting = Vec::new();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Verifies what comes first of the bytes; gives its length, or 0 if more is needed.
+    fn verify(&mut self, name: WalName, report: &mut CheckReport) -> Result<usize, String> {
+        let Some((nonce, layout)) = self.header else {
+            if self.at > 0 {
+                return Err("the beginning of the file is missing".to_owned());
+            }
+            if self.waiting.len() < FILE_HEADER_LEN {
+                return Ok(0);
+            }
+            let header = FileHeader::decode(&self.waiting).filter(|header| header.name == name);
+            let header = header.ok_or("the file's header does not check")?;
+            self.header = Some((header.nonce, header.layout));
+            return Ok(FILE_HEADER_LEN);
+        };
+        let before = layout.first_frame().saturating_sub(self.at);
+        if before > 0 {
+            return Ok(self.waiting.len().min(usize::try_from(before).unwrap_or(usize::MAX)));
+        }
+        if self.waiting.len() < FRAME_HEADER_LEN {
+            return Ok(0);
+        }
+        let header = FrameHeader::decode(&self.waiting, nonce);
+        let header = header.filter(|header| header.number >= self.number);
+        let header = header.ok_or("the header of a frame does not check")?;
+        let end = FRAME_HEADER_LEN + header.payload_len as usize;
+        let Some(payload) = self.waiting.get(FRAME_HEADER_LEN..end) else { return Ok(0) };
+        if crc32c::crc32c(payload) != header.payload_crc {
+            return Err("the frame does not match its checksum".to_owned());
+        }
+        report.wal_entries += check_payload(payload, &mut self.defined)?;
+        report.wal_frames += 1;
+        self.number = header.number.saturating_add(1);
+        Ok(end)
+    }
+}
