@@ -167,8 +167,11 @@ fn changes_wait_for_the_bucket_only_where_the_log_does() {
     thread::scope(|scope| {
         // They wait beside each other.
         let begun = Instant::now();
+        let changed = scope.spawn(|| set(&server, "a", "g", 2));
+        // The removal of nothing waits only behind a change.
+        insist_group(&server, "a", "g", 2);
         let refused = [
-            scope.spawn(|| set(&server, "a", "g", 2)),
+            changed,
             scope.spawn(|| ask(&server, "a", "DELETE", &format!("{RULES}/ns/unknown"), None)),
             scope.spawn(|| hide(&server, "a", "other", base)),
             scope.spawn(|| cancel(&server, "a", &id)),
@@ -180,8 +183,6 @@ fn changes_wait_for_the_bucket_only_where_the_log_does() {
         let waited = begun.elapsed();
         assert!(waited > Duration::from_secs(9) && waited < Duration::from_secs(25), "{waited:?}");
     });
-    // They are in force all the same.
-    insist_group(&server, "a", "g", 2);
     away(false);
     let deadline = Instant::now() + PATIENCE;
     while set(&server, "b-1", "g", 3).status != 202 {

@@ -169,7 +169,7 @@ fn damage_in_a_bucket_is_named() {
             HEALTHY,
         ],
     );
-    place.insist_tool(&["inspect"], 0, &["none of this store", "that nothing names"]);
+    place.insist_tool(&["inspect"], 0, &["none of this store", "are named by nothing"]);
 }
 
 #[test]
