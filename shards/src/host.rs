@@ -20,6 +20,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
+use futures_util::future;
+use futures_util::stream::{self, StreamExt};
 use logsvc_runtime::mesh::{Inbox, InboxCounters, Incoming};
 use logsvc_runtime::{Monotonic, Runtime};
 
@@ -27,11 +29,17 @@ use self::acks::{Acks, answer};
 use self::log::{Log, Operation};
 pub use self::setup::{HostConfig, StartError, start};
 use crate::compact::{CompactError, Compactor, MaintenanceOutcome};
+use crate::manifest::SegmentName;
 use crate::messages::{ShardEdits, ShardReply, ShardRequest};
 use crate::retention::keep_clock;
 use crate::scan::{self, ScanEnv};
-use crate::sealed::{OpenedSegment, Sealer, SegmentFolder};
+use crate::sealed::{OpenedSegment, SealedSegment, Sealer, SegmentFolder};
 use crate::shard::{Effect, Event, Shard, StepContext};
+
+/// Segments whose ends come to the local disk at once, if the memory for queries allows it.
+const EVICTIONS_AT_ONCE: u64 = 4;
+/// One of them for each of so many bytes of that memory: it takes 4 MiB.
+const EVICTION_BYTES: u64 = 64 << 20;
 
 /// Requests taken from the lanes before the log and the timers get their turn.
 const REQUESTS_PER_TURN: usize = 64;
@@ -189,18 +197,7 @@ impl<R: Runtime> Driver<R> {
             Effect::Evict(segments, reply_to) => {
                 let env = Rc::clone(&self.env);
                 drop(self.runtime.spawn(async move {
-                    let mut evicted = Vec::new();
-                    for segment in segments {
-                        let name = segment.live.name;
-                        match env.directories.files.evict(&env.runtime, &segment).await {
-                            Ok(()) => evicted.push(name),
-                            Err(error) => tracing::warn!(
-                                %error, file = %segment.path.display(),
-                                "a segment that the bucket has stays on the local disk"
-                            ),
-                        }
-                    }
-                    reply_to.send(ShardReply::Evicted(evicted));
+                    reply_to.send(ShardReply::Evicted(evict(&env, &segments).await));
                 }));
             }
             Effect::StopLogReuse => {
@@ -306,4 +303,22 @@ impl<R: Runtime> Driver<R> {
         })
         .await
     }
+}
+
+/// Keeps only the ends of segments on the local disk; gives those of which that is true.
+async fn evict<R: Runtime>(env: &ScanEnv<R>, segments: &[Arc<SealedSegment>]) -> Vec<SegmentName> {
+    let evict = async |segment: &Arc<SealedSegment>| {
+        let evicted = env.directories.files.evict(&env.runtime, segment).await;
+        let told = evicted.inspect_err(|error| {
+            tracing::warn!(
+                %error, file = %segment.path.display(),
+                "a segment that the bucket has stays on the local disk"
+            );
+        });
+        told.ok().map(|()| segment.live.name)
+    };
+    let at_once = env.queries.max_bytes() / EVICTION_BYTES;
+    let at_once = at_once.clamp(1, EVICTIONS_AT_ONCE) as usize;
+    let evicting = stream::iter(segments.iter().map(evict)).buffer_unordered(at_once);
+    evicting.filter_map(future::ready).collect().await
 }

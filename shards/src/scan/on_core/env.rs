@@ -73,7 +73,7 @@ pub struct ScanEnv<R: Runtime> {
     /// Its decoded blocks.
     pub cache: BlockCache,
     /// Memory for the columns that scans work on.
-    pub(super) queries: Budget,
+    pub(crate) queries: Budget,
     pub(super) divide_after_bytes: u64,
     pub(super) first_slice: Duration,
     pub(super) heavy_after: Duration,
