@@ -62,9 +62,12 @@ pub struct S3Config {
 /// Who asks S3.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum S3Credentials {
-    /// What the machine gives: a token of a web identity, the container's or the machine's role.
+    /// What the machine gives: its metadata service.
     #[default]
     OfMachine,
+    /// What the container gives
+    /// (<https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html>).
+    OfContainer(ContainerAddress),
     /// A key.
     Key {
         /// Its name.
@@ -85,6 +88,20 @@ pub enum S3Credentials {
     },
     /// Nobody: requests are not signed.
     Anonymous,
+}
+
+/// Where a container asks for credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContainerAddress {
+    /// A path at the address that containers of ECS have for this, with its `/`.
+    Path(String),
+    /// A whole address, as pods of EKS have it.
+    Whole {
+        /// The address.
+        url: String,
+        /// The file with the token that is sent, read anew for each request.
+        token_file: String,
+    },
 }
 
 /// Who encrypts objects of S3.
@@ -240,6 +257,12 @@ fn s3(config: &S3Config, connector: Connector) -> AmazonS3Builder {
     }
     builder = match &config.credentials {
         S3Credentials::OfMachine => builder,
+        S3Credentials::OfContainer(ContainerAddress::Path(path)) => {
+            builder.with_config(AmazonS3ConfigKey::ContainerCredentialsRelativeUri, path)
+        }
+        S3Credentials::OfContainer(ContainerAddress::Whole { url, token_file }) => builder
+            .with_config(AmazonS3ConfigKey::ContainerCredentialsFullUri, url)
+            .with_config(AmazonS3ConfigKey::ContainerAuthorizationTokenFile, token_file),
         S3Credentials::Anonymous => builder.with_skip_signature(true),
         S3Credentials::Key { id, secret, session_token } => {
             let builder = builder.with_access_key_id(id).with_secret_access_key(&secret.0);

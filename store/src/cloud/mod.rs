@@ -27,8 +27,8 @@ use crate::bucket::{
 };
 use crate::name::{Folder, ObjectName};
 pub use config::{
-    AzureConfig, AzureCredentials, CloudConfig, ConfigError, Encryption, GcsConfig, GcsCredentials,
-    S3Config, S3Credentials, Secret,
+    AzureConfig, AzureCredentials, CloudConfig, ConfigError, ContainerAddress, Encryption,
+    GcsConfig, GcsCredentials, S3Config, S3Credentials, Secret,
 };
 use connector::Connector;
 use errors::of_store;

@@ -6,7 +6,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use logsvc_store::cloud::{AzureCredentials, GcsCredentials, S3Credentials, Secret};
+use logsvc_store::cloud::{
+    AzureCredentials, ContainerAddress, GcsCredentials, S3Credentials, Secret,
+};
+
+use super::address::is_http;
 
 /// The environment of the process. Tests have one of their own.
 pub(crate) struct Environment<'e> {
@@ -55,10 +59,11 @@ impl Environment<'_> {
         named.unwrap_or_default()
     }
 
-    /// Who asks S3: a key, a token of a web identity, a profile, or the machine.
+    /// Who asks S3: a key, a token of a web identity, a profile, the container, or the machine.
     ///
     /// # Errors
-    /// A profile is named and cannot be read.
+    /// A profile is named and cannot be read, or the address of the container's credentials cannot
+    /// be used.
     pub(super) fn s3_credentials(&self, sts_endpoint: &str) -> Result<S3Credentials, String> {
         let key = self.get("AWS_ACCESS_KEY_ID").zip(self.get("AWS_SECRET_ACCESS_KEY"));
         if let Some((id, secret)) = key {
@@ -73,10 +78,31 @@ impl Environment<'_> {
             };
             return Ok(S3Credentials::WebIdentity { token_file, role_arn, sts_endpoint });
         }
-        Ok(match self.profile()?.map(|profile| profile.credentials) {
-            Some(Some(credentials)) => credentials,
-            _ => S3Credentials::OfMachine,
-        })
+        if let Some(credentials) = self.profile()?.and_then(|profile| profile.credentials) {
+            return Ok(credentials);
+        }
+        let container = self.container()?;
+        Ok(container.map_or(S3Credentials::OfMachine, S3Credentials::OfContainer))
+    }
+
+    /// Where the container has credentials of Amazon, if it says so.
+    fn container(&self) -> Result<Option<ContainerAddress>, String> {
+        if let Some(path) = self.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") {
+            if !path.starts_with('/') || path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+                return Err("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI: is not a path".to_owned());
+            }
+            return Ok(Some(ContainerAddress::Path(path)));
+        }
+        let whole = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
+        let Some(url) = self.get(whole) else { return Ok(None) };
+        if !is_http(&url) {
+            return Err(format!("{whole}: must begin with http:// or https://"));
+        }
+        // There is no way to send a token that is in the environment, or none.
+        let token_file = self
+            .get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
+            .ok_or_else(|| format!("{whole}: needs AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"))?;
+        Ok(Some(ContainerAddress::Whole { url, token_file }))
     }
 
     /// The profile in the file of shared credentials, if it is there.

@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 
 use logsvc_store::cloud::{
-    AzureConfig, AzureCredentials, CloudConfig, Encryption, GcsConfig, GcsCredentials, S3Config,
-    S3Credentials, Secret,
+    AzureConfig, AzureCredentials, CloudConfig, ContainerAddress, Encryption, GcsConfig,
+    GcsCredentials, S3Config, S3Credentials, Secret,
 };
 
 use super::{BucketConfig, Durability, Environment};

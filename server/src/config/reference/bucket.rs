@@ -26,7 +26,7 @@ The keys come from the settings, or else from the environment, or else from the 
 
 | Store | From the environment, in this order |
 |---|---|
-| S3 | `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`; `AWS_WEB_IDENTITY_TOKEN_FILE` with `AWS_ROLE_ARN`; the profile `AWS_PROFILE` in `AWS_SHARED_CREDENTIALS_FILE` or `~/.aws/credentials` |
+| S3 | `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`; `AWS_WEB_IDENTITY_TOKEN_FILE` with `AWS_ROLE_ARN`; the profile `AWS_PROFILE` in `AWS_SHARED_CREDENTIALS_FILE` or `~/.aws/credentials`; `AWS_CONTAINER_CREDENTIALS_RELATIVE_URI`; `AWS_CONTAINER_CREDENTIALS_FULL_URI` with `AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE` |
 | S3, place | `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`; `AWS_REGION`, `AWS_DEFAULT_REGION`, the region of the profile |
 | Google | `GOOGLE_APPLICATION_CREDENTIALS` |
 | Azure | `AZURE_STORAGE_KEY` (of the account `AZURE_STORAGE_ACCOUNT`, if that is set); `AZURE_TENANT_ID`, `AZURE_CLIENT_ID` with `AZURE_CLIENT_SECRET` or `AZURE_FEDERATED_TOKEN_FILE`; `AZURE_CLIENT_ID` alone for one of the machine's identities |

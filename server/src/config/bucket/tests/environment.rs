@@ -64,6 +64,41 @@ fn profiles_of_amazon_are_used() {
 }
 
 #[test]
+fn containers_of_amazon_are_asked() {
+    let path = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/credentials/x");
+    let url = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://169.254.170.23/v1/credentials");
+    let token = ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "/token");
+    let of_path = S3Credentials::OfContainer(ContainerAddress::Path(path.1.to_owned()));
+    let whole = ContainerAddress::Whole { url: url.1.to_owned(), token_file: token.1.to_owned() };
+    let whole = S3Credentials::OfContainer(whole);
+    let loki = "common: {storage: {s3: {bucketnames: b}}}";
+    for text in [OWN, loki] {
+        assert_eq!(s3_with(text, &[path], &[]).credentials, of_path);
+        assert_eq!(s3_with(text, &[url, token], &[]).credentials, whole);
+        assert_eq!(s3_with(text, &[url, token, path], &[]).credentials, of_path);
+    }
+    // A profile without a key leaves the container to be asked, and one with a key does not.
+    let variables = [("HOME", "/h"), url, token];
+    let region_only = [("/h/.aws/credentials", "[default]\nregion = r\n")];
+    let found = s3_with(OWN, &variables, &region_only);
+    assert_eq!((found.credentials, &*found.region), (whole, "r"));
+    let file = "[default]\naws_access_key_id = i\naws_secret_access_key = s\n";
+    let found = s3_with(OWN, &variables, &[("/h/.aws/credentials", file)]);
+    assert_eq!(found.credentials, key("i", "s"));
+    let identity = [("AWS_WEB_IDENTITY_TOKEN_FILE", "/t"), ("AWS_ROLE_ARN", "arn"), path];
+    let found = s3_with(OWN, &identity, &[]).credentials;
+    assert!(matches!(found, S3Credentials::WebIdentity { .. }), "{found:?}");
+    for (variables, expected) in [
+        (vec![(path.0, "x")], "storage.bucket: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI: is not"),
+        (vec![(url.0, "x"), token], "storage.bucket: AWS_CONTAINER_CREDENTIALS_FULL_URI: must"),
+        (vec![url], "needs AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
+    ] {
+        let errors = load_with(OWN, &variables, &[]).expect_err("no address");
+        assert!(errors.len() == 1 && errors[0].contains(expected), "{errors:?}");
+    }
+}
+
+#[test]
 fn variables_of_google_and_azure_are_used() {
     let google = [("GOOGLE_APPLICATION_CREDENTIALS", "/key.json")];
     let found = bucket_with("storage: {bucket: 'gs://b'}", &google, &[]);
