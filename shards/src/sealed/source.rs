@@ -128,7 +128,7 @@ impl<R: Runtime> StoredSegment<R> {
     }
 
     /// Whether the end of the segment is on the local disk.
-    pub(super) fn has_tail(&self) -> bool {
+    pub(crate) fn has_tail(&self) -> bool {
         self.tail.is_some()
     }
 

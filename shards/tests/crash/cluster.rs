@@ -77,6 +77,8 @@ pub(crate) struct Upkeep {
     pub(crate) retention: Arc<RetentionPolicy>,
     /// Memory for decoded blocks.
     pub(crate) cache_max_bytes: u64,
+    /// Memory for directories; by default little enough that they have to be read again and again.
+    pub(crate) directories_max_bytes: u64,
     /// Memory for queries.
     pub(crate) queries_max_bytes: u64,
     /// Memory for the streams of a shard.
@@ -142,6 +144,7 @@ impl From<SealPolicy> for Upkeep {
             compaction: CompactionPolicy::OFF,
             retention: Arc::default(),
             cache_max_bytes: CACHE_MAX_BYTES,
+            directories_max_bytes: 4 << 10,
             queries_max_bytes: 1 << 20,
             streams_max_bytes: 1 << 30,
             deletions: Arc::from([]),
@@ -219,10 +222,9 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
                 // A scan that waits for the disk is computed aside from then on.
                 first_slice: Duration::from_micros(100),
                 heavy_after: Duration::from_micros(300),
-                // Little enough that directories have to be read again and again.
                 ..ScanConfig::new(
                     Budget::new("cache", boot.upkeep.cache_max_bytes),
-                    Budget::new("directories", 4 << 10),
+                    Budget::new("directories", boot.upkeep.directories_max_bytes),
                     boot.queries.clone(),
                 )
             },

@@ -124,6 +124,10 @@ fn a_node_answers_from_a_bucket_as_from_files() {
         }
         let (shards, rewrites) = (*rng.pick(&[1, 2, 3]), rng.one_in(2));
         let mut upkeep = upkeep(&world);
+        if seed % 3 > 0 {
+            // Room to look at several segments at once.
+            upkeep.directories_max_bytes = 1 << 20;
+        }
         if rewrites {
             upkeep.compaction = CompactionPolicy {
                 min_inputs: 2,
@@ -240,8 +244,8 @@ const WORDS: [&str; 32] = [
     "reader", "remote", "sealed", "stream", "window",
 ];
 
-/// A stopped node with one segment of many blocks. Each line has a needle.
-fn many_blocks(simulation: &Simulation) -> TenantId {
+/// A stopped node with some segments, of many blocks together. Each line has a needle.
+fn many_blocks(simulation: &Simulation, count: usize) -> TenantId {
     let tenant = TenantId::new("one").expect("a tenant");
     let mut life = Life::new(simulation, 1);
     life.model = Model::default();
@@ -261,20 +265,52 @@ fn many_blocks(simulation: &Simulation) -> TenantId {
             (number % STREAMS, TestEntry { timestamp_ns, line, metadata: Vec::new() })
         })
         .collect();
-    for part in entries.chunks(100) {
-        assert!(life.push_entries(&cluster, part.to_vec()));
+    for of_segment in entries.chunks(LINES / count) {
+        for part in of_segment.chunks(100) {
+            assert!(life.push_entries(&cluster, part.to_vec()));
+        }
+        assert!(life.flush(&cluster, true));
     }
-    assert!(life.flush(&cluster, true));
     cluster.stop().expect("a healthy disk");
-    assert_eq!(segments(simulation).len(), 1);
+    assert_eq!(segments(simulation).len(), count);
     tenant
+}
+
+#[test]
+fn segments_whose_ends_are_away_are_asked_side_by_side() {
+    const LATENCY_NS: u64 = 30_000_000;
+    let simulation = Simulation::new(8);
+    let tenant = many_blocks(&simulation, 24);
+    let world = upload(&simulation);
+    world.set_faults(Faults { latency_ns: LATENCY_NS..=LATENCY_NS, ..Faults::default() });
+    let (directories_max_bytes, queries_max_bytes) = (1 << 20, 64 << 20);
+    let upkeep = Upkeep { directories_max_bytes, queries_max_bytes, ..upkeep(&world) };
+    let cluster = start(&simulation, 1, upkeep);
+    segments(&simulation).iter().for_each(|path| evict(&simulation, path, false));
+    let mut asked = 0;
+    for (needle, found) in [("nowhere to be found", 0), (&*needle(3), 1)] {
+        let mut params = QueryParams::range(T0_NS, T0_NS + 3_600 * SECOND_NS, SECOND_NS);
+        (params.limit, params.direction) = (100, Direction::Backward);
+        let text = format!(r#"{{app="a"}} |= "{needle}""#);
+        let begun = simulation.now();
+        let (result, stats) = ask(&cluster, &tenant, &Query { text, params });
+        let took_ns = simulation.now().since(begun).as_nanos() as u64;
+        let Ok(QueryResult::Streams(streams)) = result else { panic!("{result:?}") };
+        let lines: usize = streams.iter().map(|stream| stream.entries.len()).sum();
+        assert_eq!((lines, stats.unreadable_parts), (found, 0));
+        let requests = cluster.store_reads().requests - asked;
+        asked += requests;
+        println!("{found} found by {requests} requests in {took_ns} ns");
+        assert!(requests > 24 && took_ns * 2 < requests * LATENCY_NS, "{requests} in {took_ns} ns");
+    }
+    cluster.stop().unwrap_or_else(|failure| panic!("{failure}"));
 }
 
 #[test]
 fn a_query_makes_few_requests() {
     let needle = format!(r#"{{app="a"}} |= "{}""#, needle(1_234));
     let first = Simulation::new(7);
-    let tenant = many_blocks(&first);
+    let tenant = many_blocks(&first, 1);
     let files = first.disk().files("/srv").into_iter();
     let files: Vec<_> = files.filter_map(|path| Some((first.disk().read(&path)?, path))).collect();
     for leaves_tail in [true, false] {

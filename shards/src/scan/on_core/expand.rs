@@ -35,7 +35,10 @@ impl<R: Runtime> Scan<'_, R> {
         self.pause(leaf).await?;
         let job = self.job;
         let segment = &job.segments[index as usize];
-        let bundled = self.left_by_bundle(index).await;
+        let bundled = match self.left_ahead(index) {
+            Some(left) => Some(left),
+            None => self.left_by_bundle(index).await,
+        };
         if bundled.as_ref().is_some_and(BlockSet::is_empty) {
             return Ok(Vec::new());
         }

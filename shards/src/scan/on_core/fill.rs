@@ -36,7 +36,9 @@ impl<R: Runtime> Scan<'_, R> {
         let mut batch = Box::new(Batch::default());
         loop {
             while let Some(segment) = frontier.next_segment() {
+                self.look_ahead(segment, frontier).await;
                 let units = self.expand(leaf, segment).await?;
+                self.note_expanded(units.is_empty());
                 frontier.add(units);
             }
             let Some(unit) = frontier.next_unit() else { break };

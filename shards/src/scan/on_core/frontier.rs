@@ -163,6 +163,11 @@ impl Frontier {
         Some(segment)
     }
 
+    /// The segments that are not expanded yet, the next one first.
+    pub(super) fn upcoming(&self) -> impl Iterator<Item = u32> {
+        self.segments.iter().rev().map(|&(_, index)| index)
+    }
+
     pub(super) fn add(&mut self, units: Vec<Unit>) {
         self.units.extend(units);
     }

@@ -3,6 +3,7 @@
 //!
 //! It imports [`super::aside`], which computes the batches, and never the other way round.
 
+mod ahead;
 mod batch_size;
 mod bundles;
 mod env;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use logsvc_logql::engine::{Allowance, LeafExecutor};
 use logsvc_runtime::{Monotonic, Runtime, SideQueue};
 
+use super::ahead::Ahead;
 use super::batch_size::BatchSize;
 use super::bundles::MetBundles;
 use super::frontier::{Frontier, Unit};
@@ -65,6 +66,7 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply
         hiding: HidingBlocks::default(),
         conditions,
         bundles: MetBundles::default(),
+        ahead: Ahead::default(),
         stats: ScanStats::default(),
         aside: (core_batch_bytes == 0).then_some(SideQueue::Queries),
         core_batch_bytes,
@@ -160,6 +162,7 @@ pub(super) struct Scan<'a, R: Runtime> {
     /// The conditions that hold for all known streams.
     pub(super) conditions: Vec<Condition>,
     pub(super) bundles: MetBundles,
+    pub(super) ahead: Ahead,
     pub(super) stats: ScanStats,
     /// Which side threads compute the rest, if any.
     pub(super) aside: Option<SideQueue>,
