@@ -371,12 +371,13 @@ async fn claim_folder<R: Runtime>(
 ) -> Option<Node<R>> {
     boot.node.services.set_whole(Component::Store, State::Starting);
     let opened = match folder::check(runtime, &boot.node.config).await {
-        // The bucket cannot be reached, which was told.
-        Ok(()) if boot.node.failure().is_some() => Err(String::new()),
+        // The bucket cannot be used, which was told.
+        Ok(()) if boot.node.failure().is_some() => Err(None),
         Ok(()) => open_folder(runtime, &boot.node, store).await.map_err(|error| {
-            folder::explain(&error, &boot.node.config.data_dir, &boot.node.surroundings.user)
+            let (config, user) = (&boot.node.config, &boot.node.surroundings.user);
+            Some(folder::explain(&error, &config.data_dir, user))
         }),
-        Err(text) => Err(text),
+        Err(text) => Err(Some(text)),
     };
     let (plan, node) = match opened {
         Ok(node) => {
@@ -391,7 +392,9 @@ async fn claim_folder<R: Runtime>(
         }
         Err(error) => {
             boot.node.services.set_whole(Component::Store, State::Failed);
-            boot.node.fail(error);
+            if let Some(error) = error {
+                boot.node.fail(error);
+            }
             (None, None)
         }
     };

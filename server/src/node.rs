@@ -401,9 +401,11 @@ impl NodeState {
 
     /// Keeps the first failure and ends the node.
     pub(crate) fn fail(&self, text: String) {
-        tracing::error!("{text}");
-        // Only the first failure matters; later ones follow from it.
-        let _ = self.failure.set(text);
+        // Only the first failure matters; later ones follow from it. All cores may meet the same one.
+        let is_later = self.failure.set(text.clone()).is_err();
+        if !is_later || self.failure.get() != Some(&text) {
+            tracing::error!("{text}");
+        }
         self.stop.trigger();
     }
 }
