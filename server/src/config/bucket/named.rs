@@ -110,8 +110,8 @@ impl Store {
             Store::Azure(keys) => CloudConfig::Azure(keys.config(prefix, environment)?),
             Store::Bos(keys) => CloudConfig::S3(keys.config(prefix)?),
             Store::Swift => {
-                return Err("there is no client for Swift: use its interface for programs of S3, \
-                            or another store"
+                return Err("there is no client for Swift, since it does not keep creates apart \
+                            that race: use another store"
                     .to_owned());
             }
             Store::Filesystem => return Ok(None),
