@@ -3,7 +3,6 @@
 //! Memory is proportional to the number of objects.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use logsvc_runtime::Runtime;
 use logsvc_store::bucket::ObjectInfo;
@@ -12,11 +11,8 @@ use logsvc_store::{Folder, ObjectName, Store, StoreError};
 
 use super::source::PATIENCE;
 use crate::kept::{FileObject, OBJECTS};
-use crate::ledger::LedgerState;
-use crate::manifest::{Day, SegmentName};
-
-/// Sweeps leave younger objects alone: what names them may be on its way.
-const SWEPT_AGE: Duration = Duration::from_secs(24 * 3600);
+use crate::ledger::{LedgerState, LogPlace, SWEPT_AGE, epoch_of};
+use crate::manifest::SegmentName;
 
 /// What an object is, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,34 +42,17 @@ pub(super) fn kind_of(name: &ObjectName) -> Kind {
         return Kind::Cluster;
     }
     let Some((folder, rest)) = text.split_once('/') else { return Kind::Foreign };
-    let of_log = || {
-        let (log, number) = rest.split_once('/')?;
-        Some((epoch(log)?, hex(number, 16)?))
-    };
-    let of_segment = || {
-        let (day, file) = rest.split_once('/')?;
-        let found = SegmentName::parse(file)?;
-        (found.object_name(Day::parse(day)?) == *name).then_some(found)
-    };
+    let of_log = || LogPlace::parse(folder, name);
     let kind = match folder {
-        "writers" => epoch(rest).map(Kind::Writer),
-        "log" => of_log().map(|(log, number)| Kind::Edit(log, number)),
-        "wal" => of_log().map(|(log, number)| Kind::Wal(log, number)),
-        "seg" => of_segment().map(Kind::Segment),
+        "writers" => epoch_of(rest).map(Kind::Writer),
+        "log" => of_log().map(|at| Kind::Edit(at.epoch, at.number)),
+        "wal" => of_log().map(|at| Kind::Wal(at.epoch, at.number)),
+        "seg" => SegmentName::of_object(name).map(Kind::Segment),
         OBJECTS => FileObject::parse(name).map(Kind::File),
         "self-test" => Some(Kind::SelfTest),
         _ => None,
     };
     kind.unwrap_or(Kind::Foreign)
-}
-
-fn epoch(text: &str) -> Option<u32> {
-    hex(text, 8).and_then(|epoch| u32::try_from(epoch).ok())
-}
-
-fn hex(text: &str, len: usize) -> Option<u64> {
-    let is_hex = text.len() == len && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_hex { u64::from_str_radix(text, 16).ok() } else { None }
 }
 
 /// Objects of one kind.
@@ -207,6 +186,7 @@ impl Listing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manifest::Day;
 
     fn kind(name: &str) -> Kind {
         kind_of(&ObjectName::new(name).expect("a name"))

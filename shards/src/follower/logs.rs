@@ -14,7 +14,7 @@ use logsvc_store::log::{LogError, fence, may_be_fence};
 use logsvc_store::{Folder, ObjectName, Store, StoreError};
 
 use super::fold::Batch;
-use crate::ledger::LedgerState;
+use crate::ledger::{LedgerState, LogPlace};
 use crate::node::NodePlan;
 use crate::sink::{FOLDER, WalIndex, log_of};
 use crate::wal::covers::{Cover, FileCovers};
@@ -139,7 +139,7 @@ impl WalLogs {
             let page = store.list_page(&folder, after.as_ref(), until).await?;
             after = page.objects.last().map(|info| info.name.clone());
             for info in page.objects {
-                let Some(place) = place_of(&info.name) else { continue };
+                let Some(place) = LogPlace::parse(FOLDER, &info.name) else { continue };
                 if place.epoch >= self.own || needed.contains(&place.epoch) {
                     continue;
                 }
@@ -179,18 +179,4 @@ impl WalLogs {
         }
         Ok(())
     }
-}
-
-/// Where an object of a log is.
-#[derive(Clone, Copy)]
-struct LogPlace {
-    epoch: u32,
-    number: u64,
-}
-
-fn place_of(name: &ObjectName) -> Option<LogPlace> {
-    let (epoch, number) = name.as_str().strip_prefix(FOLDER)?.strip_prefix('/')?.split_once('/')?;
-    let is_named = epoch.len() == 8 && number.len() == 16;
-    let epoch = u32::from_str_radix(epoch, 16).ok().filter(|_| is_named)?;
-    Some(LogPlace { epoch, number: u64::from_str_radix(number, 16).ok()? })
 }

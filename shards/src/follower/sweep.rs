@@ -2,7 +2,7 @@
 //! one contains.
 //!
 //! Guarantees: only objects that were in a complete listing go, and only those whose names this
-//! program gives and that are older than [`MIN_AGE`], by the store's own clock. Segments of earlier
+//! program gives and that are older than [`SWEPT_AGE`], by the store's own clock. Segments of earlier
 //! starts may go at once: their logs are fenced, so no edit will ever name them. The newest number of
 //! a log stays for ever: it may be the fence that keeps a writer from going on which was asleep for
 //! years. Names of later writers are left alone.
@@ -15,10 +15,8 @@ use logsvc_store::bucket::{BucketError, ObjectInfo};
 use logsvc_store::{Folder, ObjectName, Store, StoreError};
 
 use crate::kept::{FileObject, OBJECTS};
+use crate::ledger::{LogPlace, SWEPT_AGE};
 use crate::manifest::SegmentName;
-
-/// Younger objects stay: the edit that names them may be on its way.
-pub(super) const MIN_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// How long each request has patience.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -54,10 +52,10 @@ pub(super) async fn sweep<R: Runtime>(
     let all = writers.iter().chain(&segments).chain(&logs).chain(&files);
     // The store's own time is at least this.
     let now_ns = all.map(|info| info.created_ns).max().unwrap_or(i64::MIN);
-    let min_age_ns = i64::try_from(MIN_AGE.as_nanos()).unwrap_or(i64::MAX);
+    let min_age_ns = i64::try_from(SWEPT_AGE.as_nanos()).unwrap_or(i64::MAX);
     let is_old = |info: &ObjectInfo| now_ns.saturating_sub(info.created_ns) > min_age_ns;
     let is_lost = |info: &&ObjectInfo| {
-        let name = segment_of(&info.name).filter(|name| name.epoch <= known.epoch);
+        let name = SegmentName::of_object(&info.name).filter(|name| name.epoch <= known.epoch);
         let may_go =
             |name: SegmentName| is_old(info) || (known.has_to_be_clean && name.epoch < known.epoch);
         name.is_some_and(|name| !known.segments.contains(&name) && may_go(name))
@@ -91,17 +89,12 @@ async fn list<R: Runtime>(
     store.list(&folder, None, until).await
 }
 
-fn segment_of(name: &ObjectName) -> Option<SegmentName> {
-    let (_, file) = name.as_str().strip_prefix("seg/")?.split_once('/')?;
-    SegmentName::parse(file)
-}
-
 /// The entries of logs that a later log contains, but for the newest of each.
 fn ended_entries<'a>(logs: &'a [ObjectInfo], known: &Known) -> BTreeSet<&'a ObjectName> {
     let mut by_log: BTreeMap<u32, Vec<(u64, &ObjectName)>> = BTreeMap::new();
     for info in logs {
-        let Some((log, number)) = entry_of(&info.name) else { continue };
-        by_log.entry(log).or_default().push((number, &info.name));
+        let Some(LogPlace { epoch, number }) = LogPlace::parse("log", &info.name) else { continue };
+        by_log.entry(epoch).or_default().push((number, &info.name));
     }
     let is_ended = |log: u32| log < known.log && known.base.is_none_or(|base| log < base);
     let mut ended = BTreeSet::new();
@@ -111,15 +104,6 @@ fn ended_entries<'a>(logs: &'a [ObjectInfo], known: &Known) -> BTreeSet<&'a Obje
         ended.extend(entries.into_iter().map(|(_, name)| name));
     }
     ended
-}
-
-fn entry_of(name: &ObjectName) -> Option<(u32, u64)> {
-    let (log, number) = name.as_str().strip_prefix("log/")?.split_once('/')?;
-    let is_hex = |text: &str, len| text.len() == len && text.bytes().all(|b| b.is_ascii_hexdigit());
-    if !is_hex(log, 8) || !is_hex(number, 16) {
-        return None;
-    }
-    Some((u32::from_str_radix(log, 16).ok()?, u64::from_str_radix(number, 16).ok()?))
 }
 
 #[cfg(test)]
@@ -167,9 +151,12 @@ mod tests {
     fn names_of_segments_are_told_from_others() {
         let name = "seg/2026-01-01/00000003-00000040-00000001-0000001f.seg";
         let name = ObjectName::new(name).expect("a name");
-        assert_eq!(segment_of(&name).map(|name| (name.epoch, name.seq)), Some((3, 0x1f)));
+        assert_eq!(
+            SegmentName::of_object(&name).map(|name| (name.epoch, name.seq)),
+            Some((3, 0x1f))
+        );
         for other in ["seg/x", "seg/2026-01-01/other", "log/2026-01-01/x.seg"] {
-            assert_eq!(segment_of(&ObjectName::new(other).expect("a name")), None);
+            assert_eq!(SegmentName::of_object(&ObjectName::new(other).expect("a name")), None);
         }
     }
 
@@ -188,7 +175,7 @@ mod tests {
             for name in ["00000001-00000000", "00000003-00000001", "00000009-00000000", "other"] {
                 create(&format!("files/{name}")).await;
             }
-            runtime.sleep_until(runtime.now().after(MIN_AGE * 2)).await;
+            runtime.sleep_until(runtime.now().after(SWEPT_AGE * 2)).await;
             create("files/00000003-00000002").await;
             let files = [FileObject { epoch: 1, number: 0 }].into();
             let known = Known { files, epoch: 3, ..Known::default() };

@@ -19,6 +19,7 @@ mod entry;
 mod fetch;
 mod files;
 mod mark;
+mod names;
 mod open;
 mod state;
 
@@ -27,6 +28,7 @@ pub(crate) use entry::{EntryError, LogEntry};
 pub(crate) use fetch::fetch;
 pub(crate) use files::FileRecord;
 pub(crate) use mark::Mark;
+pub(crate) use names::{LogPlace, SWEPT_AGE, epoch_of};
 pub(crate) use open::{Ledger, PATIENCE, Peeked, open_ledger, peek};
 pub use open::{LedgerError, LedgerOptions};
 pub(crate) use state::LedgerState;

@@ -128,6 +128,13 @@ impl SegmentName {
         ObjectName::new(&text).expect("digits, letters and dashes make a name")
     }
 
+    /// Reads such a name; `None` if it has another form.
+    pub(crate) fn of_object(name: &ObjectName) -> Option<SegmentName> {
+        let (day, file) = name.as_str().strip_prefix("seg/")?.split_once('/')?;
+        let found = SegmentName::parse(file)?;
+        (found.object_name(Day::parse(day)?) == *name).then_some(found)
+    }
+
     /// The name of the file that has the end of a segment whose own file is not kept.
     pub(crate) fn tail_file_name(self) -> String {
         format!("{:08x}-{:08x}-{:08x}-{:08x}.tail", self.epoch, self.shards, self.shard, self.seq)

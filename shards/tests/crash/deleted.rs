@@ -41,18 +41,7 @@ fn start(simulation: &Simulation, shards: u16) -> (Cluster<'_>, Requests) {
 
 /// Starts a keeper on core 0 of a node.
 pub(crate) fn keep_requests(cluster: &Cluster<'_>, bucket: Option<Arc<BucketStatus>>) -> Requests {
-    let runtime = cluster.node.runtime(CoreId(0)).clone();
-    let options = MeshOptions { request_lane_messages: 16, inflight_per_core: 16 };
-    let (requests, inbox) = Mesh::new(1, options).attach(CoreId(0));
-    let links = KeeperLinks {
-        shards: cluster.caller(0),
-        changes: cluster.changes().clone(),
-        deletions: NodeDeletions::default(),
-        memory: Budget::new("deletions", 16 << 20),
-        bucket,
-        sink: cluster.sink_status(),
-        files: None,
-    };
+    let links = KeeperLinks { bucket, sink: cluster.sink_status(), ..keeper_links(cluster) };
     let config = KeeperConfig {
         cancel_period: Duration::from_secs(60),
         batch_size: 3,
@@ -60,6 +49,31 @@ pub(crate) fn keep_requests(cluster: &Cluster<'_>, bucket: Option<Arc<BucketStat
         is_removing: true,
         removes: Box::new(|_| true),
     };
+    run_keeper(cluster, links, config)
+}
+
+/// What a keeper on core 0 of a node needs, without a bucket.
+pub(crate) fn keeper_links(cluster: &Cluster<'_>) -> KeeperLinks {
+    KeeperLinks {
+        shards: cluster.caller(0),
+        changes: cluster.changes().clone(),
+        deletions: NodeDeletions::default(),
+        memory: Budget::new("deletions", 16 << 20),
+        bucket: None,
+        sink: None,
+        files: None,
+    }
+}
+
+/// Runs a keeper on core 0 of a node.
+pub(crate) fn run_keeper(
+    cluster: &Cluster<'_>,
+    links: KeeperLinks,
+    config: KeeperConfig,
+) -> Requests {
+    let runtime = cluster.node.runtime(CoreId(0)).clone();
+    let options = MeshOptions { request_lane_messages: 16, inflight_per_core: 16 };
+    let (requests, inbox) = Mesh::new(1, options).attach(CoreId(0));
     let keeper = Keeper::new(runtime.clone(), &cluster.plan(), links, config);
     drop(runtime.spawn(requests.pump_replies()));
     drop(runtime.spawn(keeper.run(inbox, Latch::new())));

@@ -10,16 +10,16 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use logsvc_proto::TenantId;
-use logsvc_runtime::mesh::{Caller, Mesh, MeshOptions};
 use logsvc_runtime::sim::{SimRuntime, Simulation};
-use logsvc_runtime::{Budget, CoreId, Latch, Runtime};
+use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::deletion::{
-    CancelError, CreateError, DeleteId, DeletionReply, DeletionRequest, NewDelete, NodeDeletions,
+    CancelError, CreateError, DeleteId, DeletionReply, DeletionRequest, NewDelete,
 };
-use logsvc_shards::keeper::{Keeper, KeeperConfig, KeeperLinks};
+use logsvc_shards::keeper::{KeeperConfig, KeeperLinks};
 use logsvc_shards::kept::{KeptFiles, KeptPath};
 
 use crate::cluster::Cluster;
+use crate::deleted::{Requests, keeper_links, run_keeper};
 
 /// A group by its number, or a request by the number in its query.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -71,7 +71,6 @@ pub(crate) enum Ended {
 }
 
 pub(crate) type Outcome = Rc<RefCell<Option<Ended>>>;
-type Requests = Caller<DeletionRequest, DeletionReply>;
 
 pub(crate) fn tenant() -> TenantId {
     TenantId::new("acme").expect("a tenant")
@@ -91,18 +90,7 @@ pub(crate) struct Owned<'s> {
 
 impl<'s> Owned<'s> {
     pub(crate) fn new(cluster: Cluster<'s>, data_dir: &'static str) -> Owned<'s> {
-        let runtime = cluster.node.runtime(CoreId(0)).clone();
-        let options = MeshOptions { request_lane_messages: 16, inflight_per_core: 16 };
-        let (requests, inbox) = Mesh::new(1, options).attach(CoreId(0));
-        let links = KeeperLinks {
-            shards: cluster.caller(0),
-            changes: cluster.changes().clone(),
-            deletions: NodeDeletions::default(),
-            memory: Budget::new("deletions", 16 << 20),
-            bucket: None,
-            sink: None,
-            files: Some(cluster.kept().clone()),
-        };
+        let links = KeeperLinks { files: Some(cluster.kept().clone()), ..keeper_links(&cluster) };
         let config = KeeperConfig {
             cancel_period: Duration::from_secs(1_000_000),
             batch_size: 3,
@@ -110,9 +98,7 @@ impl<'s> Owned<'s> {
             is_removing: false,
             removes: Box::new(|_| false),
         };
-        let keeper = Keeper::new(runtime.clone(), &cluster.plan(), links, config);
-        drop(runtime.spawn(requests.pump_replies()));
-        drop(runtime.spawn(keeper.run(inbox, Latch::new())));
+        let requests = run_keeper(&cluster, links, config);
         Owned { cluster, data_dir, requests }
     }
 
