@@ -39,6 +39,18 @@ pub(super) fn expose<'c>(
         ),
         ("logsvc_bucket_backlog_bytes", "gauge", "Their bytes.", numbers.backlog_bytes),
         (
+            "logsvc_bucket_local_file_bytes",
+            "gauge",
+            "Bytes of segment files on the local disk that the bucket has, too.",
+            numbers.local_file_bytes,
+        ),
+        (
+            "logsvc_bucket_absent_tails",
+            "gauge",
+            "Segments of which not even the end is on the local disk; it is being fetched.",
+            numbers.absent_tails,
+        ),
+        (
             "logsvc_bucket_removed_objects_total",
             "counter",
             "Objects of segments that were removed from the bucket.",

@@ -106,6 +106,8 @@ fn flushed_and_stopped_entries_outlive_the_data_folder() {
     assert!(server.metric("logsvc_bucket_upload_bytes_total") > 0.0);
     assert_eq!(server.metric("logsvc_bucket_backlog_segments"), 0.0);
     assert_eq!(server.metric("logsvc_bucket_backlog_bytes"), 0.0);
+    let local_bytes = server.metric("logsvc_bucket_local_file_bytes");
+    assert_eq!(local_bytes, server.metric("logsvc_bucket_upload_bytes_total"));
     assert_eq!(server.metric("logsvc_bucket_failures_total"), 0.0);
     assert_eq!(server.metric("logsvc_bucket_failing_seconds"), 0.0);
     server.kill();

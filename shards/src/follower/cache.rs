@@ -66,6 +66,11 @@ impl Cache {
         self.bytes
     }
 
+    /// How many segments there are of which nothing is here.
+    pub(super) fn absent_count(&self) -> usize {
+        self.without_tails.len()
+    }
+
     /// Segments whose files are to go so that so many bytes are freed, or whose ends are to come.
     pub(super) fn choose(&self, excess_bytes: u64) -> Vec<SegmentName> {
         let mut files: Vec<(&SegmentName, &Local)> = self.files.iter().collect();

@@ -333,6 +333,7 @@ impl<R: Runtime> Follower<R> {
         let (segments, len_bytes) =
             backlog.fold((0, 0), |(count, sum), added| (count + 1, sum + added.live.file_len));
         self.status.note_backlog(segments, len_bytes);
+        self.status.note_local(self.disk.cache.bytes(), self.disk.cache.absent_count());
         self.find_orphans();
         self.remove_objects();
         self.check_reached();

@@ -18,6 +18,8 @@ pub struct BucketStatus {
     /// Of segments that are not in the bucket.
     backlog_segments: AtomicU64,
     backlog_bytes: AtomicU64,
+    local_file_bytes: AtomicU64,
+    absent_tails: AtomicU64,
     /// Objects of segments that were removed.
     removed_objects: AtomicU64,
     failing_since_ms: AtomicU64,
@@ -36,6 +38,8 @@ impl Default for BucketStatus {
             failures: AtomicU64::new(0),
             backlog_segments: AtomicU64::new(0),
             backlog_bytes: AtomicU64::new(0),
+            local_file_bytes: AtomicU64::new(0),
+            absent_tails: AtomicU64::new(0),
             removed_objects: AtomicU64::new(0),
             failing_since_ms: AtomicU64::new(NEVER),
             is_lost: AtomicBool::new(false),
@@ -60,6 +64,10 @@ pub struct BucketNumbers {
     pub backlog_segments: u64,
     /// Their bytes.
     pub backlog_bytes: u64,
+    /// Bytes of files on the local disk whose segments the bucket has, too.
+    pub local_file_bytes: u64,
+    /// Segments of which not even the end is on the local disk.
+    pub absent_tails: u64,
     /// Objects of segments that were removed.
     pub removed_objects: u64,
     /// How long nothing has come into the bucket, although there was something.
@@ -82,6 +90,8 @@ impl BucketStatus {
             failures: of(&self.failures),
             backlog_segments: of(&self.backlog_segments),
             backlog_bytes: of(&self.backlog_bytes),
+            local_file_bytes: of(&self.local_file_bytes),
+            absent_tails: of(&self.absent_tails),
             removed_objects: of(&self.removed_objects),
             failing_for,
             is_lost: self.is_lost(),
@@ -153,6 +163,11 @@ impl BucketStatus {
     pub(super) fn note_backlog(&self, segments: u64, len_bytes: u64) {
         self.backlog_segments.store(segments, Ordering::Relaxed);
         self.backlog_bytes.store(len_bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_local(&self, file_bytes: u64, absent_tails: usize) {
+        self.local_file_bytes.store(file_bytes, Ordering::Relaxed);
+        self.absent_tails.store(absent_tails as u64, Ordering::Relaxed);
     }
 
     pub(super) fn note_removed(&self) {

@@ -21,7 +21,7 @@ use logsvc_runtime::{OpenMode, Runtime};
 use logsvc_store::Store;
 
 use super::reads::{ReadCounters, Reads};
-use super::source::LocalFile;
+use super::source::{LocalFile, Purpose};
 use super::tail::write_tail;
 use super::{DirectoryError, SealedSegment, SegmentSource, StoredSegment, hasher};
 use crate::manifest::SegmentName;
@@ -149,8 +149,8 @@ impl<R: Runtime> SegmentFiles<R> {
             return Ok(open.source.clone());
         }
         let changes = segment.local.changes();
-        let reads = Some(Rc::clone(&self.reads));
-        let source = self.open_with(runtime, segment, OpenMode::ReadPieces, reads).await?;
+        let mode = OpenMode::ReadPieces;
+        let source = self.open_for(Purpose::Query, runtime, segment, mode).await?;
         self.close_unused();
         let local = Arc::downgrade(&segment.local);
         let open = Open { source: source.clone(), local, changes };
@@ -196,7 +196,7 @@ impl<R: Runtime> SegmentFiles<R> {
         Ok(())
     }
 
-    /// Opens a segment for the caller alone.
+    /// Opens a segment for the caller alone, for upkeep.
     ///
     /// # Errors
     /// As for [`SegmentFiles::get`].
@@ -206,19 +206,24 @@ impl<R: Runtime> SegmentFiles<R> {
         segment: &SealedSegment,
         mode: OpenMode,
     ) -> io::Result<SegmentSource<R>> {
-        self.open_with(runtime, segment, mode, None).await
+        self.open_for(Purpose::Upkeep, runtime, segment, mode).await
     }
 
-    async fn open_with(
+    async fn open_for(
         &self,
+        purpose: Purpose,
         runtime: &R,
         segment: &SealedSegment,
         mode: OpenMode,
-        reads: Option<Rc<Reads>>,
     ) -> io::Result<SegmentSource<R>> {
+        let reads = Rc::clone(&self.reads);
         match (runtime.open(&segment.path, mode).await, &self.store) {
-            (Ok(file), _) => Ok(SegmentSource::File(LocalFile { file: Rc::new(file), reads })),
+            (Ok(file), _) => {
+                let reads = (purpose == Purpose::Query).then_some(reads);
+                Ok(SegmentSource::File(LocalFile { file: Rc::new(file), reads }))
+            }
             (Err(error), Some(store)) if error.kind() == io::ErrorKind::NotFound => {
+                let reads = (reads, purpose);
                 let stored = Box::pin(StoredSegment::open(runtime, store, segment, reads)).await;
                 Ok(SegmentSource::Stored(Rc::new(stored)))
             }

@@ -4,7 +4,8 @@
 //! which answers all that is asked before columns, may be on the local disk ([`super::tail`]).
 //!
 //! Guarantees: a read gives as many bytes as were asked for, or an error. A read whose future is
-//! dropped ends. A tail that cannot be read costs requests, and no answer.
+//! dropped ends. A tail that cannot be read costs requests, and no answer. Reads of upkeep give way to
+//! those of queries ([`Reads`]).
 //!
 //! Failures: an object that is not there is [`io::ErrorKind::NotFound`], as a file that is not
 //! there. Other failures of the bucket are told in its words, which name the object, after
@@ -93,13 +94,22 @@ impl<R: Runtime> SegmentSource<R> {
     }
 }
 
+/// Whom a segment is read for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Query,
+    /// Nobody waits for it.
+    Upkeep,
+}
+
 /// A segment that is an object of a bucket.
 pub struct StoredSegment<R: Runtime> {
     runtime: R,
     store: Store<R>,
     object: ObjectName,
     tail: Option<Tail<R>>,
-    reads: Option<Rc<Reads>>,
+    reads: Rc<Reads>,
+    purpose: Purpose,
     /// Whether the bucket has said that there is no such object.
     is_lost: Cell<bool>,
 }
@@ -110,7 +120,7 @@ impl<R: Runtime> StoredSegment<R> {
         runtime: &R,
         store: &Store<R>,
         segment: &SealedSegment,
-        reads: Option<Rc<Reads>>,
+        (reads, purpose): (Rc<Reads>, Purpose),
     ) -> StoredSegment<R> {
         StoredSegment {
             runtime: runtime.clone(),
@@ -118,6 +128,7 @@ impl<R: Runtime> StoredSegment<R> {
             object: segment.live.name.object_name(segment.live.day),
             tail: Tail::open(runtime, segment).await,
             reads,
+            purpose,
             is_lost: Cell::new(false),
         }
     }
@@ -195,8 +206,8 @@ impl<R: Runtime> StoredSegment<R> {
     }
 
     fn note(&self, place: Place, range: &Range<u64>) {
-        if let Some(reads) = &self.reads {
-            reads.note(place, range.end - range.start);
+        if self.purpose == Purpose::Query {
+            self.reads.note(place, range.end - range.start);
         }
     }
 
@@ -206,8 +217,15 @@ impl<R: Runtime> StoredSegment<R> {
             return Ok(Vec::new());
         }
         let len = range.end - range.start;
+        match self.purpose {
+            Purpose::Query => self.reads.note_busy(self.runtime.now()),
+            Purpose::Upkeep => self.reads.give_way(&self.runtime).await,
+        }
         let until = self.runtime.now().after(READ_MAX);
         let read = self.store.read(&self.object, Span::Range(range), until).await;
+        if self.purpose == Purpose::Query {
+            self.reads.note_busy(self.runtime.now());
+        }
         let bytes = read.map_err(|error| self.refused(error))?;
         if bytes.len() as u64 != len {
             return Err(io::ErrorKind::UnexpectedEof.into());

@@ -244,7 +244,8 @@ const WORDS: [&str; 32] = [
     "reader", "remote", "sealed", "stream", "window",
 ];
 
-/// A stopped node with some segments, of many blocks together. Each line has a needle.
+/// A stopped node with some segments, of many blocks together. Each line has a needle, and so has the
+/// metadata.
 fn many_blocks(simulation: &Simulation, count: usize) -> TenantId {
     let tenant = TenantId::new("one").expect("a tenant");
     let mut life = Life::new(simulation, 1);
@@ -262,7 +263,8 @@ fn many_blocks(simulation: &Simulation, count: usize) -> TenantId {
             let words: Vec<&str> = words.collect();
             let line = format!("{} {}", needle(number as u64), words.join(" ")).into_bytes();
             let timestamp_ns = T0_NS + number as i64 * 1_000_000;
-            (number % STREAMS, TestEntry { timestamp_ns, line, metadata: Vec::new() })
+            let metadata = vec![("trace".to_owned(), needle(number as u64))];
+            (number % STREAMS, TestEntry { timestamp_ns, line, metadata })
         })
         .collect();
     for of_segment in entries.chunks(LINES / count) {
@@ -288,10 +290,16 @@ fn segments_whose_ends_are_away_are_asked_side_by_side() {
     let cluster = start(&simulation, 1, upkeep);
     segments(&simulation).iter().for_each(|path| evict(&simulation, path, false));
     let mut asked = 0;
-    for (needle, found) in [("nowhere to be found", 0), (&*needle(3), 1)] {
+    let (line, trace) = (|text| format!(r#"|= "{text}""#), |text| format!(r#"| trace="{text}""#));
+    for (filter, found) in [
+        (line("nowhere to be found"), 0),
+        (line(&needle(3)), 1),
+        (trace("nowhere to be found"), 0),
+        (trace(&needle(4)), 1),
+    ] {
         let mut params = QueryParams::range(T0_NS, T0_NS + 3_600 * SECOND_NS, SECOND_NS);
         (params.limit, params.direction) = (100, Direction::Backward);
-        let text = format!(r#"{{app="a"}} |= "{needle}""#);
+        let text = format!(r#"{{app="a"}} {filter}"#);
         let begun = simulation.now();
         let (result, stats) = ask(&cluster, &tenant, &Query { text, params });
         let took_ns = simulation.now().since(begun).as_nanos() as u64;
@@ -300,7 +308,7 @@ fn segments_whose_ends_are_away_are_asked_side_by_side() {
         assert_eq!((lines, stats.unreadable_parts), (found, 0));
         let requests = cluster.store_reads().requests - asked;
         asked += requests;
-        println!("{found} found by {requests} requests in {took_ns} ns");
+        println!("{filter}: {found} found by {requests} requests in {took_ns} ns");
         assert!(requests > 24 && took_ns * 2 < requests * LATENCY_NS, "{requests} in {took_ns} ns");
     }
     cluster.stop().unwrap_or_else(|failure| panic!("{failure}"));

@@ -2,7 +2,8 @@
 //! long as reading a MiB does, so segments are asked side by side.
 //!
 //! The more segments in a row have no match, the further the scan looks ahead. So one that ends at its
-//! first segments asks nothing in vain.
+//! first segments asks nothing in vain. Conditions on metadata hold in a segment if none of its streams
+//! has the name as a label; its label index tells.
 //!
 //! Guarantees: a block with an entry that the query uses is never ruled out. Directories of the segments
 //! that are asked at once take no more than half of what the core may keep. Filters that cannot be read
@@ -15,7 +16,9 @@ use logsvc_runtime::Runtime;
 use super::ScanEnv;
 use super::frontier::Frontier;
 use super::prune;
+use super::rows::label_names;
 use super::run::Scan;
+use crate::scan::StreamSelector;
 use crate::sealed::{Condition, Conditions, SealedSegment, SegmentSource, hasher};
 use crate::types::ScanStats;
 use logsvc_segment::filter::{BlockSet, Probe};
@@ -23,11 +26,23 @@ use logsvc_segment::filter::{BlockSet, Probe};
 /// Segments that are asked at once, at most.
 const WIDTH_MAX: usize = 16;
 
+/// How many times as many segments are asked after a segment without a match.
+const WIDTH_GROWTH: usize = 4;
+
+/// Which conditions filters have been asked for already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AskedFor {
+    /// Those that hold whatever the streams are.
+    Certain,
+    /// All that the scan had then. It only loses some.
+    All,
+}
+
 /// What is known of segments ahead.
 #[derive(Debug)]
 pub(super) struct Ahead {
-    /// The blocks that the conditions leave which hold whatever the streams are.
-    left: HashMap<u32, BlockSet>,
+    /// The blocks that conditions leave.
+    left: HashMap<u32, (BlockSet, AskedFor)>,
     /// How many segments are asked next.
     width: usize,
 }
@@ -45,13 +60,11 @@ impl<R: Runtime> Scan<'_, R> {
         let env = self.env;
         let is_of_use = env.directories.files.has_store()
             && self.ahead.width > 1
-            && self.conditions.iter().any(Condition::is_certain)
+            && !self.conditions.is_empty()
             && !self.ahead.left.contains_key(&index);
         if !is_of_use || !self.is_far(index).await {
             return;
         }
-        let certain = self.conditions.iter().filter(|condition| condition.is_certain());
-        let needles: Conditions = certain.map(|condition| condition.needles.clone()).collect();
         let mut room_bytes = env.directories.share_bytes() / 2;
         let mut chosen = vec![index];
         for next in frontier.upcoming() {
@@ -64,30 +77,30 @@ impl<R: Runtime> Scan<'_, R> {
                 chosen.push(next);
             }
         }
-        let asks = chosen.into_iter().map(|index| {
-            let (segment, needles) = (&self.job.segments[index as usize], needles.clone());
-            async move {
-                let mut stats = ScanStats::default();
-                (index, ask(env, segment, needles, &mut stats).await, stats)
-            }
+        let (job, conditions) = (self.job, &*self.conditions);
+        let asks = chosen.into_iter().map(|index| async move {
+            let mut stats = ScanStats::default();
+            let (segment, selector) = (&job.segments[index as usize], job.selector_for(index));
+            let left = ask(env, segment, selector.map(|one| &**one), conditions, &mut stats).await;
+            (index, left, stats)
         });
         let answers: Vec<_> = stream::iter(asks).buffer_unordered(WIDTH_MAX).collect().await;
-        for (index, left, stats) in answers {
+        for (index, answer, stats) in answers {
             self.stats.add(&stats);
-            let Some(left) = left else { continue };
+            let Some((left, asked)) = answer else { continue };
             self.stats.blocks_filtered += (left.capacity() - left.count()) as u64;
-            self.ahead.left.insert(index, left);
+            self.ahead.left.insert(index, (left, asked));
         }
     }
 
     /// Notes whether a segment that was expanded has nothing for the scan.
     pub(super) fn note_expanded(&mut self, has_nothing: bool) {
         let width = &mut self.ahead.width;
-        *width = if has_nothing { (*width * 2).min(WIDTH_MAX) } else { 1 };
+        *width = if has_nothing { (*width * WIDTH_GROWTH).min(WIDTH_MAX) } else { 1 };
     }
 
     /// What filters have left of a segment that was asked.
-    pub(super) fn left_ahead(&mut self, index: u32) -> Option<BlockSet> {
+    pub(super) fn left_ahead(&mut self, index: u32) -> Option<(BlockSet, AskedFor)> {
         self.ahead.left.remove(&index)
     }
 
@@ -102,16 +115,39 @@ impl<R: Runtime> Scan<'_, R> {
     }
 }
 
-/// The blocks of a segment that conditions leave; `None` if that cannot be found out now.
+/// The blocks of a segment that conditions leave; `None` if that cannot be found out now, or nothing
+/// holds. Streams that a selector matches may have any labels of the segment.
 async fn ask<R: Runtime>(
     env: &ScanEnv<R>,
     segment: &SealedSegment,
-    needles: Conditions,
+    selector: Option<&StreamSelector>,
+    conditions: &[Condition],
     stats: &mut ScanStats,
-) -> Option<BlockSet> {
+) -> Option<(BlockSet, AskedFor)> {
+    let mut names = None;
+    if let Some(selector) = selector
+        && !conditions.iter().all(Condition::is_certain)
+    {
+        // Labels are not what the query reads of its entries.
+        let mut of_labels = ScanStats::default();
+        names = label_names(env, selector, segment, &mut of_labels).await;
+        stats.add_waits(&of_labels);
+    }
+    let may_have = |name: &str| match selector {
+        Some(_) => names.as_ref().is_none_or(|names| names.contains(name)),
+        // The conditions that do not hold for the known streams are gone.
+        None => false,
+    };
+    let held = conditions.iter().filter(|condition| condition.holds(may_have));
+    let needles: Conditions = held.map(|condition| condition.needles.clone()).collect();
+    if needles.is_empty() {
+        return None;
+    }
+    let asked = if needles.len() == conditions.len() { AskedFor::All } else { AskedFor::Certain };
     let directory = env.directories.get(segment).await.ok()?;
     let bytes = Probe::memory_max_bytes(directory.filters(), &needles);
     let _memory = env.queries.try_reserve(bytes)?;
     let all = BlockSet::full(directory.block_count() as usize);
-    prune::candidates(env, segment, &directory, &needles, all, stats).await.ok()
+    let left = prune::candidates(env, segment, &directory, &needles, all, stats).await.ok()?;
+    Some((left, asked))
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use logsvc_runtime::{Runtime, SideQueue};
 
+use super::ahead::AskedFor;
 use super::frontier::{self, HeldRow, LeftRows, Unit};
 use super::prune;
 use super::rows::{label_names, rows_by_labels};
@@ -36,9 +37,10 @@ impl<R: Runtime> Scan<'_, R> {
         let job = self.job;
         let segment = &job.segments[index as usize];
         let bundled = match self.left_ahead(index) {
-            Some(left) => Some(left),
-            None => self.left_by_bundle(index).await,
+            Some(answer) => Some(answer),
+            None => self.left_by_bundle(index).await.map(|left| (left, AskedFor::Certain)),
         };
+        let (bundled, asked_before) = bundled.unzip();
         if bundled.as_ref().is_some_and(BlockSet::is_empty) {
             return Ok(Vec::new());
         }
@@ -68,7 +70,7 @@ impl<R: Runtime> Scan<'_, R> {
             let all = frontier::blocks_of(job, index, &directory);
             let all = left_of(all, bundled.as_ref());
             sure = self.sure_conditions(index).await;
-            let asked = self.asked_besides(bundled.is_some());
+            let asked = self.asked_besides(asked_before);
             let left = self.filtered(index, &directory, all, |at| sure[at] && asked[at]).await;
             if left.is_empty() {
                 return Ok(Vec::new());
@@ -99,16 +101,20 @@ impl<R: Runtime> Scan<'_, R> {
             blocks.insert(block as usize);
         }
         let blocks = left_of(blocks, bundled.as_ref());
-        let asked = self.asked_besides(bundled.is_some());
+        let asked = self.asked_besides(asked_before);
         let blocks = self.filtered(index, &directory, blocks, |at| asked[at]).await;
         units.retain(|unit| unit.block().is_none_or(|block| blocks.contains(block as usize)));
         Ok(units)
     }
 
-    /// Whether each of the conditions is still to be asked, if a bundle was asked for those that
-    /// hold whatever the streams are.
-    fn asked_besides(&self, bundle_was_asked: bool) -> Vec<bool> {
-        self.conditions.iter().map(|one| !(bundle_was_asked && one.is_certain())).collect()
+    /// Whether each of the conditions is still to be asked, if some were asked before.
+    fn asked_besides(&self, before: Option<AskedFor>) -> Vec<bool> {
+        let is_left = |condition: &Condition| match before {
+            None => true,
+            Some(AskedFor::Certain) => !condition.is_certain(),
+            Some(AskedFor::All) => false,
+        };
+        self.conditions.iter().map(is_left).collect()
     }
 
     /// Whether the scan may read so many streams of a segment that these are not searched for one
