@@ -13,7 +13,7 @@ use logsvc_runtime::{Monotonic, Runtime};
 const QUIET: Duration = Duration::from_millis(100);
 
 /// The longest time that one read of upkeep gives way: upkeep goes on while queries do not end.
-const GIVES_WAY_MAX: Duration = Duration::from_secs(1);
+const GIVES_WAY_MAX: Duration = Duration::from_secs(3);
 
 /// Where the bytes of a read were.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

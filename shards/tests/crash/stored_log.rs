@@ -55,6 +55,8 @@ pub(crate) fn random_upkeep(world: &World, rng: &mut Rng) -> Upkeep {
         compaction,
         partitions: Some(PARTITIONS),
         followed: Some(in_bucket(world, rng)),
+        // Some seeds store more than a small budget has room for in one answer.
+        queries_max_bytes: 8 << 20,
         ..seal.into()
     }
 }
