@@ -208,7 +208,12 @@ impl<R: Runtime> Store<R> {
         until: Monotonic,
     ) -> Result<Bytes, BucketError> {
         let begun = self.runtime.now();
-        let patience = self.inner.reads.borrow().patience();
+        let len_bytes = match span {
+            // How long the object is, is not known.
+            Span::Whole { .. } => 0,
+            Span::Range(range) => range.end.saturating_sub(range.start),
+        };
+        let patience = self.inner.reads.borrow().patience(len_bytes);
         let first = pin!(self.read_once(name, span.clone(), until));
         let answer = match patience {
             None => first.await,
@@ -216,6 +221,9 @@ impl<R: Runtime> Store<R> {
                 let waited = pin!(self.runtime.sleep_until(begun.after(patience)));
                 match select(first, waited).await {
                     Either::Left((answer, _)) => answer,
+                    Either::Right(((), first)) if !self.inner.reads.borrow_mut().take_second() => {
+                        first.await
+                    }
                     Either::Right(((), first)) => {
                         self.inner.counters.note_second();
                         let second = pin!(self.read_once(name, span.clone(), until));
@@ -229,8 +237,9 @@ impl<R: Runtime> Store<R> {
                 }
             }
         };
-        if answer.is_ok() {
-            self.inner.reads.borrow_mut().note(self.runtime.now().since(begun));
+        if let Ok(bytes) = &answer {
+            let took = self.runtime.now().since(begun);
+            self.inner.reads.borrow_mut().note(took, bytes.len() as u64);
         }
         answer
     }
