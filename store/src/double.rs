@@ -5,11 +5,14 @@
 //!
 //! What can be set ([`Faults`]): how long requests take; failures before the effect; answers that
 //! are lost after it; "conflict, try again" for names that are free; "slow down"; a bucket that
-//! cannot be reached; listings that are behind; and a store that ignores conditions.
+//! cannot be reached; listings that are behind; a store that ignores conditions; and one that looks
+//! at them too early.
+
+mod faults;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::{Bound, RangeInclusive};
+use std::ops::Bound;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -20,50 +23,10 @@ use crate::bucket::{
 };
 use crate::name::{Folder, ObjectName};
 
+pub use faults::Faults;
+
 /// Objects of a page.
 const PAGE_OBJECTS: usize = 100;
-
-/// What goes wrong.
-#[derive(Clone, Debug)]
-pub struct Faults {
-    /// How long a request takes, in ns.
-    pub latency_ns: RangeInclusive<u64>,
-    /// One request in a hundred takes so many times as long.
-    pub slow_factor: u64,
-    /// Requests in a million that fail without an effect.
-    pub failures_per_million: u64,
-    /// Requests in a million whose answer is lost after the effect.
-    pub lost_answers_per_million: u64,
-    /// Creates in a million of free names that are answered with "exists" without an effect.
-    pub conflicts_per_million: u64,
-    /// Requests in a million that are answered with "slow down" without an effect.
-    pub busy_per_million: u64,
-    /// Whether nothing gets through.
-    pub is_down: bool,
-    /// Whether creates replace what exists.
-    pub ignores_conditions: bool,
-    /// Listings show objects only when they are so old, and removed ones as long, in ns.
-    pub listing_lag_ns: u64,
-    /// The most bytes of all objects together; beyond it creates are refused.
-    pub capacity_bytes: u64,
-}
-
-impl Default for Faults {
-    fn default() -> Faults {
-        Faults {
-            latency_ns: 5_000_000..=60_000_000,
-            slow_factor: 1,
-            failures_per_million: 0,
-            lost_answers_per_million: 0,
-            conflicts_per_million: 0,
-            busy_per_million: 0,
-            is_down: false,
-            ignores_conditions: false,
-            listing_lag_ns: 0,
-            capacity_bytes: u64::MAX,
-        }
-    }
-}
 
 #[derive(Clone, Debug)]
 struct Object {
@@ -85,7 +48,8 @@ struct Pending {
 }
 
 enum Effect {
-    Create(ObjectName, Bytes),
+    /// With the ticket of a look at the name, if that is not part of the create.
+    Create(ObjectName, Bytes, Option<u64>),
     Begin,
     PutPart(UploadId, usize, Bytes),
     Complete(ObjectName, UploadId, Vec<PartId>),
@@ -206,8 +170,12 @@ impl State {
             objects.get(name).filter(|object| object.removed_at.is_none()).cloned()
         };
         match effect {
-            Effect::Create(name, body) => {
-                if live(&self.objects, &name).is_some() && !self.faults.ignores_conditions {
+            Effect::Create(name, body, look) => {
+                let is_taken = match look {
+                    Some(look) => matches!(self.outcomes.remove(&look), Some(Ok(_))),
+                    None => live(&self.objects, &name).is_some(),
+                };
+                if is_taken && !self.faults.ignores_conditions {
                     return Err(BucketError::Exists(Reason("412".to_owned())));
                 }
                 self.create(name, body, at, unix_ns)?;
@@ -320,7 +288,7 @@ pub struct Double<R> {
 }
 
 impl<R: Runtime> Double<R> {
-    async fn ask(&self, effect: Effect, until: Monotonic) -> Result<Outcome, BucketError> {
+    async fn ask(&self, mut effect: Effect, until: Monotonic) -> Result<Outcome, BucketError> {
         let (runtime, world) = (&self.runtime, &self.world.0);
         let one_in_million = |rate: u64| runtime.random_u64() % 1_000_000 < rate;
         let begun = runtime.now();
@@ -349,6 +317,15 @@ impl<R: Runtime> Double<R> {
         let is_lost = one_in_million(faults.lost_answers_per_million);
         let due = Monotonic(begun.0 + runtime.random_u64() % (taken_ns + 1));
         let end = Monotonic(begun.0 + taken_ns);
+        if let Effect::Create(name, _, look) = &mut effect
+            && is_refused.is_none()
+            && faults.early_looks_per_million > 0
+            && one_in_million(faults.early_looks_per_million)
+        {
+            let lead_ns = runtime.random_u64() % (faults.early_look_ns + 1);
+            let at = Monotonic(due.0.saturating_sub(lead_ns).max(begun.0));
+            *look = Some(world.borrow_mut().send(at, Effect::Info(name.clone()), None));
+        }
         let ticket = world.borrow_mut().send(due, effect, is_refused);
         let _claim = Claim { world: &self.world, ticket };
         runtime.sleep_until(due.min(until)).await;
@@ -384,7 +361,7 @@ fn unexpected<T>() -> Result<T, BucketError> {
 
 impl<R: Runtime> Bucket for Double<R> {
     fn create(&self, name: &ObjectName, body: Bytes, until: Monotonic) -> Answer<'_, ()> {
-        let effect = Effect::Create(name.clone(), body);
+        let effect = Effect::Create(name.clone(), body, None);
         Box::pin(async move { self.ask(effect, until).await.map(|_| ()) })
     }
 

@@ -77,29 +77,72 @@ fn a_folder_is_honest() {
     }
 }
 
+/// The finding about a bucket on the double, which has to be empty behind it.
+fn finding(seed: u64, faults: Faults) -> Honesty {
+    let (simulation, world) = (Simulation::new(seed), World::default());
+    world.set_faults(faults);
+    let bucket = world.clone();
+    let found = simulation.block_on(|runtime| async move {
+        let store = Store::new(runtime.clone(), Box::new(bucket.bucket(runtime.clone())));
+        self_test(&runtime, &store, runtime.now().after(PATIENCE)).await
+    });
+    assert!(world.objects().is_empty(), "the test leaves an object");
+    found.expect("the bucket is there")
+}
+
+/// Faults of a store that keeps creates apart. No request takes as long as an attempt may.
+fn honest_faults(rng: &mut Rng) -> Faults {
+    let slowest_ns = rng.between(1_000_000, 200_000_000);
+    Faults {
+        latency_ns: slowest_ns / rng.between(1, 100)..=slowest_ns,
+        slow_factor: rng.between(1, 100),
+        failures_per_million: rng.below(200_000),
+        lost_answers_per_million: rng.below(200_000),
+        conflicts_per_million: rng.below(200_000),
+        busy_per_million: rng.below(200_000),
+        ..Faults::default()
+    }
+}
+
 #[test]
-fn a_store_that_lies_is_found_out() {
-    for (seed, ignores_conditions) in [(1, false), (2, true), (3, false), (4, true)] {
-        let (simulation, world) = (Simulation::new(seed), World::default());
-        world.set_faults(Faults {
-            ignores_conditions,
-            lost_answers_per_million: 100_000,
-            conflicts_per_million: 100_000,
-            ..Faults::default()
-        });
-        let node = simulation.start_node(1, |_| std::future::pending());
-        let runtime = node.runtime(CoreId(0)).clone();
-        let found: Rc<RefCell<Option<Honesty>>> = Rc::default();
-        let (own, slot, bucket) = (runtime.clone(), Rc::clone(&found), world.clone());
-        drop(runtime.spawn(async move {
-            let store = Store::new(own.clone(), Box::new(bucket.bucket(own.clone())));
-            let honesty = self_test(&own, &store, own.now().after(PATIENCE)).await;
-            *slot.borrow_mut() = Some(honesty.expect("the bucket is there"));
-        }));
-        let run = simulation.run_until(|| found.borrow().is_some());
-        run.unwrap_or_else(|stuck| panic!("{stuck}"));
-        let found = found.take().expect("it has ended");
-        assert_eq!(found == Honesty::Honest, !ignores_conditions, "{found:?}");
-        assert!(world.objects().is_empty(), "the test leaves an object");
+fn a_store_that_keeps_creates_apart_passes() {
+    for seed in seeds(200) {
+        let _guard = SeedGuard(seed);
+        let found = finding(seed, honest_faults(&mut Rng::new(seed)));
+        assert_eq!(found, Honesty::Honest);
+    }
+}
+
+#[test]
+fn a_store_that_ignores_conditions_is_found_out() {
+    for seed in seeds(50) {
+        let _guard = SeedGuard(seed);
+        let faults = honest_faults(&mut Rng::new(seed));
+        let found = finding(seed, Faults { ignores_conditions: true, ..faults });
+        assert_ne!(found, Honesty::Honest);
+    }
+}
+
+/// Each create looks at the name some time before it takes effect, so many a round has one winner.
+#[test]
+fn a_store_that_looks_too_early_is_found_out() {
+    for seed in seeds(300) {
+        let _guard = SeedGuard(seed);
+        let faults = honest_faults(&mut Rng::new(seed));
+        let early_look_ns = faults.latency_ns.end() / 2;
+        let looks = Faults { early_looks_per_million: 1_000_000, early_look_ns, ..faults };
+        assert_ne!(finding(seed, looks), Honesty::Honest);
+    }
+}
+
+/// One create in four looks at the name as soon as it is sent.
+#[test]
+fn a_store_that_looks_too_early_now_and_then_is_found_out() {
+    for seed in seeds(300) {
+        let _guard = SeedGuard(seed);
+        let faults = honest_faults(&mut Rng::new(seed));
+        let early_look_ns = 3_600_000_000_000;
+        let looks = Faults { early_looks_per_million: 250_000, early_look_ns, ..faults };
+        assert_ne!(finding(seed, looks), Honesty::Honest);
     }
 }
