@@ -43,10 +43,10 @@ usage: ci COMMAND [OPTIONS]
   panels     dashboards, alerts and runbooks fit the server's source and each other
   dashboards makes the dashboards in deploy/grafana from their source
   checks     layers, tidy, docs, licences and panels: everything that needs no build of the product
-  lint       clippy has nothing to say, also of the server without its features
+  lint       clippy has nothing to say, also of the server without its features and with Swift
   test       all tests of the workspace
   clients    real clients from package registries against a running server
-  buckets    the tests of buckets against servers of S3, Azure and Google
+  buckets    the tests of buckets against servers of S3, Azure, Swift and Google
   senders    real senders of syslog and of journals against a running server
   rules      rules with the real Prometheus and Alertmanager
   page       the web page: build, sizes and tests in Chromium, against a running server
@@ -165,7 +165,9 @@ fn lint() -> Result<()> {
     process::cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     // Its dependencies have been checked, so this costs one crate.
     let server = ["clippy", "-p", "logsvc-server", "--no-default-features"];
-    process::cargo(&[&server[..], &["--", "-D", "warnings"]].concat())
+    process::cargo(&[&server[..], &["--", "-D", "warnings"]].concat())?;
+    let swift = ["clippy", "-p", "logsvc-server", "-p", "logsvc-store", "--all-targets"];
+    process::cargo(&[&swift[..], &["--features", "swift", "--", "-D", "warnings"]].concat())
 }
 
 fn test() -> Result<()> {

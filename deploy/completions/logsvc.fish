@@ -52,7 +52,7 @@ complete -c logsvc -n "__fish_logsvc_needs_command" -l common.storage.s3 -d 'A b
 complete -c logsvc -n "__fish_logsvc_needs_command" -l common.storage.gcs -d 'A bucket of Google Cloud Storage. The flag takes JSON. [default: {}]' -r
 complete -c logsvc -n "__fish_logsvc_needs_command" -l common.storage.azure -d 'A container of Azure. The flag takes JSON. [default: {}]' -r
 complete -c logsvc -n "__fish_logsvc_needs_command" -l common.storage.bos -d 'A bucket of Baidu, which is asked by its interface for programs of S3. The flag takes JSON. [default: {}]' -r
-complete -c logsvc -n "__fish_logsvc_needs_command" -l common.storage.swift -d 'There is no client for Swift: an error if it is chosen. The flag takes JSON. [default: {}]' -r
+complete -c logsvc -n "__fish_logsvc_needs_command" -l common.storage.swift -d 'A container of Swift; an error if it is chosen, see *The bucket*. The flag takes JSON. [default: {}]' -r
 complete -c logsvc -n "__fish_logsvc_needs_command" -l common.storage.filesystem -d 'Means the data folder, whatever folders it names. The flag takes JSON. [default: {}]' -r
 complete -c logsvc -n "__fish_logsvc_needs_command" -l common.storage.object-store -d 'Stores in the form that storage_config.use_thanos_objstore chooses. The flag takes JSON. [default: {}]' -r
 complete -c logsvc -n "__fish_logsvc_needs_command" -l data-dir -d 'Folder of all data; made if missing. [default: ./data]' -r
@@ -111,7 +111,7 @@ complete -c logsvc -n "__fish_logsvc_needs_command" -l storage-config.aws -d 'A 
 complete -c logsvc -n "__fish_logsvc_needs_command" -l storage-config.gcs -d 'A bucket of Google Cloud Storage; it wins over common.storage.gcs. The flag takes JSON. [default: {}]' -r
 complete -c logsvc -n "__fish_logsvc_needs_command" -l storage-config.azure -d 'A container of Azure; it wins over common.storage.azure. The flag takes JSON. [default: {}]' -r
 complete -c logsvc -n "__fish_logsvc_needs_command" -l storage-config.bos -d 'A bucket of Baidu; it wins over common.storage.bos. The flag takes JSON. [default: {}]' -r
-complete -c logsvc -n "__fish_logsvc_needs_command" -l storage-config.swift -d 'There is no client for Swift: an error if it is chosen. The flag takes JSON. [default: {}]' -r
+complete -c logsvc -n "__fish_logsvc_needs_command" -l storage-config.swift -d 'A container of Swift; an error if it is chosen, see *The bucket*. The flag takes JSON. [default: {}]' -r
 complete -c logsvc -n "__fish_logsvc_needs_command" -l storage-config.filesystem -d 'Means the data folder, whatever folder it names. The flag takes JSON. [default: {}]' -r
 complete -c logsvc -n "__fish_logsvc_needs_command" -l storage-config.named-stores -d 'Sections of stores by their kinds (aws, gcs, azure, bos, swift, filesystem) and by names for object_store. The flag takes JSON. [default: {}]' -r
 complete -c logsvc -n "__fish_logsvc_needs_command" -l store.object-prefix -d 'What the names of all objects begin with in a bucket of Loki\'s keys. logsvc/ comes behind it. [default: ]' -r

@@ -50,17 +50,26 @@ pub(crate) async fn store<R: Runtime>(
             Ok(Some(Store::counting(runtime.clone(), Box::new(bucket), counters)))
         }
         Some(BucketConfig::Cloud(cloud)) => {
-            let dialer = dialer(runtime).await?;
-            let settings = ClientConfig {
-                max_idle_per_destination: IDLE_CONNECTIONS,
-                ..ClientConfig::default()
-            };
-            let client = Client::new(runtime.clone(), dialer, settings);
+            let client = client(runtime).await?;
             let bucket = CloudBucket::new(runtime.clone(), client, cloud);
             let bucket = bucket.map_err(|error| text(&error))?;
             Ok(Some(Store::counting(runtime.clone(), Box::new(bucket), counters)))
         }
+        #[cfg(feature = "swift")]
+        Some(BucketConfig::Swift(swift)) => {
+            let client = client(runtime).await?;
+            let bucket =
+                logsvc_store::swift::SwiftBucket::new(runtime.clone(), client, swift.clone());
+            Ok(Some(Store::new(runtime.clone(), Box::new(bucket))))
+        }
     }
+}
+
+async fn client<R: Runtime>(runtime: &R) -> Result<Client<R, Dialer<R>>, String> {
+    let dialer = dialer(runtime).await?;
+    let settings =
+        ClientConfig { max_idle_per_destination: IDLE_CONNECTIONS, ..ClientConfig::default() };
+    Ok(Client::new(runtime.clone(), dialer, settings))
 }
 
 #[cfg(feature = "tls")]

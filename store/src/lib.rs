@@ -30,6 +30,8 @@ pub mod object;
 mod pace;
 pub mod self_test;
 mod store;
+#[cfg(feature = "swift")]
+pub mod swift;
 
 pub use bucket::{Bucket, PART_BYTES};
 pub use counters::{Attempts, Counters, Request, TIME_BOUNDS_MS};

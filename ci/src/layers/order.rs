@@ -134,11 +134,16 @@ pub(super) const ORDERS: &[Order] = &[
             "name object pace",
             "bucket",
             "cloud counters double folder",
-            "store",
+            "store swift",
             "epoch log self_test",
         ],
     },
     Order { krate: "store", module: "cloud", floors: &["connector errors", "config", "self"] },
+    Order {
+        krate: "store",
+        module: "swift",
+        floors: &["config errors times", "exchange listing", "session", "self"],
+    },
     Order {
         krate: "rules",
         module: "",

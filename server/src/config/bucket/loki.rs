@@ -1,18 +1,17 @@
 //! Loki's keys for object stores together: which of them is the bucket, and the errors of Loki's
 //! start that are about them.
 
-use logsvc_store::cloud::CloudConfig;
-
-use super::Vain;
 use super::address::joined;
 use super::azure::AzureKeys;
 use super::bos::BosKeys;
 use super::environment::Environment;
 use super::gcs::GcsKeys;
-use super::named::{FOLDER, FolderKeys, Kind, NamedStores, Store, SwiftKeys, unrecognized};
+use super::named::{FOLDER, FolderKeys, Kind, NamedStores, Store, unrecognized};
 use super::s3::S3Keys;
 use super::schema::{Period, Periods};
+use super::swift::SwiftKeys;
 use super::thanos::ThanosStores;
+use super::{BucketConfig, Vain};
 use crate::config::Config;
 use crate::config::ruler::Written;
 
@@ -40,12 +39,13 @@ impl StoreSections {
         }
         let (s3, gcs) = (self.s3.meaning(), self.gcs.meaning());
         let (azure, bos) = (self.azure.meaning(), self.bos.meaning());
+        let swift = self.swift.meaning();
         match kind {
             Kind::S3 => written(s3.is_written, s3, Store::S3),
             Kind::Gcs => written(gcs.is_written, gcs, Store::Gcs),
             Kind::Azure => written(azure.is_written, azure, Store::Azure),
             Kind::Bos => written(bos.is_written, bos, Store::Bos),
-            Kind::Swift => self.swift.meaning().is_written.then_some(Store::Swift),
+            Kind::Swift => written(swift.is_written, swift, Store::Swift),
             Kind::Filesystem => self.filesystem.meaning().is_written.then_some(Store::Filesystem),
         }
     }
@@ -142,7 +142,7 @@ impl LokiStores {
         period: Option<&Period>,
         environment: &Environment<'_>,
         ignored: &mut Vec<Vain>,
-    ) -> Result<Option<CloudConfig>, String> {
+    ) -> Result<Option<BucketConfig>, String> {
         let chosen = self.chosen(period)?;
         let path = chosen.as_ref().map_or("", |chosen| &chosen.path).to_owned();
         self.ignore_others(&path, "another store is chosen: see schema_config.configs", ignored);

@@ -22,6 +22,7 @@ mod rules;
 mod s3;
 mod schema;
 mod shown;
+mod swift;
 #[cfg(test)]
 mod tests;
 mod thanos;
@@ -68,6 +69,9 @@ const UPLOAD_AGE_STORE: Duration = Duration::from_secs(600);
 pub(crate) enum BucketConfig {
     /// A bucket of a cloud.
     Cloud(CloudConfig),
+    /// A container of Swift.
+    #[cfg(feature = "swift")]
+    Swift(logsvc_store::swift::SwiftConfig),
     /// A folder that serves as a bucket, for example of a file system that several machines see.
     Folder(PathBuf),
 }
@@ -187,7 +191,7 @@ pub(super) fn decide(
     if settings.address.is_empty() {
         own::check_unused(settings, &mut faults);
         match settings.stores.choose(period, environment, ignored) {
-            Ok(chosen) => bucket = chosen.map(BucketConfig::Cloud),
+            Ok(chosen) => bucket = chosen,
             Err(error) => faults.push(error),
         }
         if bucket.is_some() {

@@ -3,12 +3,14 @@
 use logsvc_store::cloud::CloudConfig;
 use serde_json::Value;
 
+use super::BucketConfig;
 use super::azure::AzureKeys;
 use super::bos::BosKeys;
 use super::environment::Environment;
 use super::gcs::GcsKeys;
 use super::s3::{Form, S3Keys};
 use super::shown::{says_something, without_secrets};
+use super::swift::SwiftKeys;
 use crate::config::ruler::Meaning;
 use crate::config::ruler::sections::{each, section, text};
 
@@ -58,8 +60,7 @@ pub(super) enum Store {
     Gcs(GcsKeys),
     Azure(AzureKeys),
     Bos(BosKeys),
-    /// There is no client for it.
-    Swift,
+    Swift(SwiftKeys),
     /// The data folder.
     Filesystem,
 }
@@ -72,10 +73,7 @@ impl Store {
             Kind::Gcs => Store::Gcs(GcsKeys::of(json)?),
             Kind::Azure => Store::Azure(AzureKeys::of(json)?),
             Kind::Bos => Store::Bos(BosKeys::of(json)?),
-            Kind::Swift => {
-                SwiftKeys::of(json)?;
-                Store::Swift
-            }
+            Kind::Swift => Store::Swift(SwiftKeys::of(json)?),
             Kind::Filesystem => {
                 FolderKeys::of(json)?;
                 Store::Filesystem
@@ -89,7 +87,8 @@ impl Store {
             Store::S3(keys) => &keys.unused,
             Store::Gcs(keys) => &keys.unused,
             Store::Azure(keys) => &keys.unused,
-            Store::Bos(_) | Store::Swift => &[],
+            Store::Bos(_) => &[],
+            Store::Swift(keys) => &keys.unused,
             Store::Filesystem => &[("", FOLDER)],
         }
     }
@@ -103,72 +102,29 @@ impl Store {
         prefix: &str,
         environment: &Environment<'_>,
         unused: &mut Vec<(&'static str, &'static str)>,
-    ) -> Result<Option<CloudConfig>, String> {
-        Ok(Some(match self {
+    ) -> Result<Option<BucketConfig>, String> {
+        Ok(Some(BucketConfig::Cloud(match self {
             Store::S3(keys) => CloudConfig::S3(keys.config(prefix, environment, unused)?),
             Store::Gcs(keys) => CloudConfig::Gcs(keys.config(prefix, environment)?),
             Store::Azure(keys) => CloudConfig::Azure(keys.config(prefix, environment)?),
             Store::Bos(keys) => CloudConfig::S3(keys.config(prefix)?),
-            Store::Swift => {
-                return Err("there is no client for Swift, since it does not keep creates apart \
-                            that race: use another store"
-                    .to_owned());
-            }
+            #[cfg(feature = "swift")]
+            Store::Swift(keys) => return Ok(Some(BucketConfig::Swift(keys.config(prefix)?))),
+            #[cfg(not(feature = "swift"))]
+            Store::Swift(_) => return Err(NO_SWIFT.to_owned()),
             Store::Filesystem => return Ok(None),
-        }))
+        })))
     }
 }
+
+/// Why Swift cannot be chosen.
+#[cfg(not(feature = "swift"))]
+const NO_SWIFT: &str = "Swift cannot be the store: it does not keep creates apart that race, also by its \
+                        interface for programs of S3";
 
 /// Why a folder of chunks means nothing.
 pub(super) const FOLDER: &str = "a file system as object store means the data folder (data_dir); storage.bucket: file:///path \
      makes a folder a bucket";
-
-/// A section about Swift, which is read for its shape only.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct SwiftKeys {
-    /// Whether anything is set.
-    pub(super) is_written: bool,
-}
-
-const SWIFT_KEYS: [&str; 23] = [
-    "auth_version",
-    "auth_url",
-    "internal",
-    "username",
-    "user_domain_name",
-    "user_domain_id",
-    "user_id",
-    "password",
-    "domain_id",
-    "domain_name",
-    "project_id",
-    "project_name",
-    "project_domain_id",
-    "project_domain_name",
-    "region_name",
-    "container_name",
-    "max_retries",
-    "connect_timeout",
-    "request_timeout",
-    "http",
-    "application_credential_id",
-    "application_credential_name",
-    "application_credential_secret",
-];
-
-impl Meaning for SwiftKeys {
-    const EMPTY: &'static str = "{}";
-    const NOTATION: &'static str = "section";
-
-    fn of(json: &Value) -> Result<SwiftKeys, String> {
-        each(json, &SWIFT_KEYS, |_, _| Ok(()))?;
-        Ok(SwiftKeys { is_written: says_something(json) })
-    }
-
-    fn shown(json: &Value) -> Value {
-        without_secrets(json)
-    }
-}
 
 /// A section about a file system, which is read for its shape only.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -17,6 +17,8 @@ mod environment;
 mod loki;
 mod own;
 mod refusals;
+#[cfg(feature = "swift")]
+mod swift;
 
 type Loading = Result<(Config, Vec<IgnoredKey>), Vec<String>>;
 

@@ -45,7 +45,10 @@ the only section that there is counts. `storage.bucket` wins over all of them.
 
 - `filesystem` means the data folder, as without any of these keys. The folders of chunks that it
   names mean nothing.
-- `swift` cannot be chosen: there is no client for it.
+- `swift` cannot be chosen. OpenStack's Swift does not keep two creates of one object apart that race:
+  both may succeed, and the last one stays. Its interface for programs of S3 does the same. A server
+  that is built with the feature `swift` takes the section, for other stores that speak Swift's
+  language. The first start lets creates race, and refuses a store that does not keep them apart.
 - `bos` is asked by Baidu's interface for programs of S3, at `s3.<region>.bcebos.com`.
 - Names of objects begin with `storage_config.object_prefix` and `logsvc/`, so that Loki's own objects
   may be in the same bucket. Loki's chunks are not read.

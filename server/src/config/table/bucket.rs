@@ -55,7 +55,7 @@ pub(super) const COMMON: &[Setting] = settings! {
          JSON.";
     "common.storage.swift", "common.storage.swift",
         |c| Structured(&mut c.storage.stores.common.swift),
-        "There is no client for Swift: an error if it is chosen. The flag takes JSON.";
+        "A container of Swift; an error if it is chosen, see *The bucket*. The flag takes JSON.";
     "common.storage.filesystem", "common.storage.filesystem",
         |c| Structured(&mut c.storage.stores.common.filesystem),
         "Means the data folder, whatever folders it names. The flag takes JSON.";
@@ -84,7 +84,7 @@ pub(super) const LOKI: &[Setting] = settings! {
         "A bucket of Baidu; it wins over common.storage.bos. The flag takes JSON.";
     "storage_config.swift", "storage-config.swift",
         |c| Structured(&mut c.storage.stores.own.swift),
-        "There is no client for Swift: an error if it is chosen. The flag takes JSON.";
+        "A container of Swift; an error if it is chosen, see *The bucket*. The flag takes JSON.";
     "storage_config.filesystem", "storage-config.filesystem",
         |c| Structured(&mut c.storage.stores.own.filesystem),
         "Means the data folder, whatever folder it names. The flag takes JSON.";

@@ -139,17 +139,23 @@ fn several_errors_are_told_together() {
     assert!(all.starts_with("MULTIPLE CONFIG ERRORS FOUND, PLEASE READ CAREFULLY\n"), "{all}");
 }
 
+/// With a client, what the section lacks is told instead.
+#[cfg(not(feature = "swift"))]
+const SWIFT_OWN: &str =
+    "storage_config.swift: Swift cannot be the store: it does not keep creates apart";
+#[cfg(not(feature = "swift"))]
+const SWIFT_COMMON: &str =
+    "common.storage.swift: Swift cannot be the store: it does not keep creates apart";
+#[cfg(feature = "swift")]
+const SWIFT_OWN: &str = "storage_config.swift: names no container: set container_name";
+#[cfg(feature = "swift")]
+const SWIFT_COMMON: &str = "common.storage.swift: names no container: set container_name";
+
 #[test]
 fn stores_that_cannot_be_used_are_refused() {
     for (text, expected) in [
-        (
-            of_schema("object_store: swift") + "\nstorage_config: {swift: {username: u}}",
-            "storage_config.swift: there is no client for Swift",
-        ),
-        (
-            "common: {storage: {swift: {username: u}}}".to_owned(),
-            "common.storage.swift: there is no client for Swift",
-        ),
+        (of_schema("object_store: swift") + "\nstorage_config: {swift: {username: u}}", SWIFT_OWN),
+        ("common: {storage: {swift: {username: u}}}".to_owned(), SWIFT_COMMON),
         (
             of_schema("object_store: s3"),
             "schema_config.configs: object_store is s3, but neither storage_config.aws nor \
@@ -184,6 +190,10 @@ fn stores_that_cannot_be_used_are_refused() {
         (
             of_schema("object_store: s3") + "\n" + &of_aws("buckets: x"),
             "storage_config.aws: buckets: unknown key",
+        ),
+        (
+            "storage_config: {swift: {auth_version: 4}}".to_owned(),
+            "storage_config.swift: auth_version: must be 0, 1, 2 or 3",
         ),
         (of_aws("signature_version: v2"), "storage_config.aws: signature_version: only v4"),
         (of_schema("schema: thirteen"), "schema: \"thirteen\" is none such as v13"),
