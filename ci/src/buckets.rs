@@ -1,6 +1,6 @@
-//! Runs the tests of buckets against servers: SeaweedFS and moto for S3, Azurite for Azure, pinned in
-//! `ci/buckets`, and a fake of Google's store that is kept there. No emulator of that one has creates
-//! that are kept apart.
+//! Runs the tests of buckets against servers: SeaweedFS and moto for S3, Azurite for Azure, and Swift,
+//! pinned in `ci/buckets`, and a fake of Google's store that is kept there. No emulator of that one
+//! has creates that are kept apart. The store has its feature `swift` in these tests.
 //!
 //! The servers of a language are skipped, with a message, where it or its registry is missing, but
 //! not with `CI=true` in the environment. Nothing stays behind but what was installed.
@@ -43,6 +43,7 @@ pub(crate) fn check() -> Result<()> {
         let bin = python.parent().context("a program without a folder")?;
         told.push(start_seaweedfs(bin, &data.0, &mut running)?);
         told.push(start_moto(bin, &data.0, &mut running)?);
+        told.push(start_swift(python, &sources, &data.0, &mut running)?);
     }
     let node = home.join("node");
     if prepare_node_folder(&node, &sources, "azurite")? {
@@ -63,8 +64,9 @@ pub(crate) fn check() -> Result<()> {
         };
     }
     let mut test = cargo_command();
-    test.args(["test", "-p", "logsvc-store", "--test", "servers", "--"]);
-    test.arg("--test-threads=1").env("LOGSVC_TEST_BUCKETS", told.join(" "));
+    // With the unit tests, some of which are of the feature.
+    test.args(["test", "-p", "logsvc-store", "--features", "swift", "--lib", "--test", "servers"]);
+    test.args(["--", "--test-threads=1"]).env("LOGSVC_TEST_BUCKETS", told.join(" "));
     run_within(test, TEST_LIMIT)
 }
 
@@ -123,6 +125,8 @@ fn start_seaweedfs(bin: &Path, data: &Path, running: &mut Vec<Running>) -> Resul
     let mut weed = Command::new(bin.join("weed"));
     weed.args(["server", "-ip=127.0.0.1", "-dir=seaweedfs", "-s3", "-s3.config=s3.json"]);
     weed.arg("-volume.max=20");
+    // These two have ports that others may have.
+    weed.args(["-s3.port.iceberg=0", "-s3.port.lance=0"]);
     let mut ports = [0; 2];
     for (at, part) in ["s3", "filer", "master", "volume"].into_iter().enumerate() {
         let (port, grpc) = free_ports()?;
@@ -146,6 +150,25 @@ fn start_moto(bin: &Path, data: &Path, running: &mut Vec<Running>) -> Result<Str
     let bucket = format!("http://127.0.0.1:{port}/{BUCKET}");
     patiently("making a bucket of moto", || curl(&bucket, "PUT"))?;
     Ok(format!("moto=s3,http://127.0.0.1:{port},-,{BUCKET},any,any"))
+}
+
+/// Two servers: Swift as it is, and with creates that are kept apart.
+fn start_swift(
+    python: &Path,
+    sources: &Path,
+    data: &Path,
+    running: &mut Vec<Running>,
+) -> Result<String> {
+    let (plain, exclusive) = free_ports()?;
+    let mut swift = Command::new(python);
+    swift.arg(sources.join("swift_server.py"));
+    swift.args([plain.to_string(), exclusive.to_string()]).arg("swift");
+    // It listens there last.
+    running.push(start(swift, data, "swift", exclusive)?);
+    let word = |name: &str, port: u16| {
+        format!("{name}=swift,http://127.0.0.1:{port}/auth/v1.0,-,{BUCKET},test:tester,testing")
+    };
+    Ok(format!("{} {}", word("swift", plain), word("swift-exclusive", exclusive)))
 }
 
 fn start_gcs_fake(
