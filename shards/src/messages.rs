@@ -13,7 +13,7 @@ use logsvc_runtime::Account;
 
 use crate::deletion::{DeleteFilter, DeleteId};
 pub use crate::deletion::{PurgeTarget, RemovedTotals};
-use crate::manifest::{ManifestEdit, SegmentName};
+use crate::manifest::{SegmentName, ToldEdit};
 use crate::retention::RetentionPolicy;
 use crate::scan::{LeafReply, LeafRequest, Listed, ScanError, ScanJob};
 use crate::scope::TenantScope;
@@ -127,7 +127,7 @@ pub struct PurgeOutcome {
 #[derive(Clone, Debug, Default)]
 pub struct ShardEdits {
     /// The edits that have come into force, in their order.
-    pub edits: Vec<ManifestEdit>,
+    pub edits: Vec<ToldEdit>,
     /// Segments that have left the live set and that nothing reads any more.
     pub retired: Vec<SegmentName>,
     /// Segments that were read.

@@ -17,7 +17,8 @@ use logsvc_runtime::{File, OpenMode, Runtime};
 use crate::deletion::store::{LoadError, LoadedRequests, load};
 use crate::ledger::{Ledger, LedgerError, LedgerOptions};
 use crate::manifest::{
-    LiveSegment, ManifestEdit, ManifestReport, QUARANTINE_NAME, ReadManifest, SegmentName,
+    EditNumbers, LiveSegment, ManifestEdit, ManifestReport, QUARANTINE_NAME, ReadManifest,
+    SegmentName,
 };
 use crate::retention::{NodeSegments, StartClock, clock_path};
 use crate::types::Layout;
@@ -173,6 +174,8 @@ pub struct BucketPlan {
     pub(crate) without_files: BTreeSet<SegmentName>,
     /// Those of them whose ends are here.
     pub(crate) with_tails: BTreeSet<SegmentName>,
+    /// Of the edits of all shards.
+    pub(crate) edits: Arc<EditNumbers>,
 }
 
 impl NodePlan {
@@ -318,6 +321,7 @@ pub async fn open_node_in<R: Runtime>(
     let bucket = ledger.as_ref().map(|_| BucketPlan {
         without_files: started.without_files,
         with_tails: started.with_tails,
+        edits: Arc::default(),
     });
     let plan = NodePlan {
         wal_dir,

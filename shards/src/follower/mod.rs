@@ -22,6 +22,7 @@ mod fold;
 mod logs;
 mod objects;
 mod orphans;
+mod pull;
 mod send;
 mod status;
 mod sweep;
@@ -42,9 +43,10 @@ use logsvc_store::Store;
 
 use self::disk::Disk;
 use self::files::{Recorder, asked};
-use self::fold::{Added, Batch, Fold, Origin};
+use self::fold::{Added, Batch, Fold};
 use self::logs::WalLogs;
 use self::objects::{Objects, Removed};
+use self::pull::Told;
 use self::send::{SendError, Sender};
 pub use self::status::{BucketNumbers, BucketStatus};
 use self::upload::Uploader;
@@ -113,6 +115,7 @@ pub struct Follower<R: Runtime> {
     sending: Option<Sending<R>>,
     objects: Objects,
     disk: Disk,
+    told: Told,
     fold: Fold,
     /// The batch that is on its way.
     in_flight: Batch,
@@ -159,6 +162,7 @@ impl<R: Runtime> Follower<R> {
         let mut follower = Follower {
             lanes: Lanes { runtime: runtime.clone(), caller: shards },
             logs: WalLogs::new(&plan),
+            told: Told::default(),
             fold: Fold::default(),
             in_flight: Batch::default(),
             sending: None,
@@ -244,15 +248,6 @@ impl<R: Runtime> Follower<R> {
         let begun = edit.added.iter().map(|live| (live.name, live.day));
         self.objects.orphans.begun.extend(begun);
         self.take(edit, 0);
-    }
-
-    fn take(&mut self, mut edit: ManifestEdit, core: u16) {
-        if self.logs.index.is_none() && self.objects.stored_logs.is_empty() {
-            edit.covers.clear();
-        }
-        let (live, in_flight) = (&self.objects.live, &self.in_flight.added);
-        let is_known = |name| live.contains_key(&name) || in_flight.contains_key(&name);
-        self.fold.take(edit, Origin { core, now: self.runtime.now() }, is_known);
     }
 
     /// Follows the shards until the latch is triggered, which is to be done when all shards have
@@ -359,23 +354,6 @@ impl<R: Runtime> Follower<R> {
         if self.has_gone_files { INTERVAL } else { IDLE_INTERVAL }
     }
 
-    /// Asks all shards for their edits.
-    async fn pull(&mut self) -> Result<(), Stopped> {
-        let replies = self.lanes.ask_all(|| ShardRequest::Edits).await?;
-        for (core, reply) in replies.into_iter().enumerate() {
-            let ShardReply::Edits(edits) = reply else { continue };
-            for edit in edits.edits {
-                self.take(edit, core as u16);
-            }
-            let now_ns = self.runtime.unix_nanos();
-            edits.used.into_iter().for_each(|name| self.disk.cache.note_used(name, now_ns));
-            for name in edits.retired {
-                self.retire(name);
-            }
-        }
-        Ok(())
-    }
-
     /// The batch that is due, if one is.
     fn due(&mut self) -> Option<Batch> {
         let (now, max_age) = (self.runtime.now(), self.config.max_age);
@@ -443,17 +421,6 @@ impl<R: Runtime> Follower<R> {
         }
         self.sender = Some(sender);
         Ok(())
-    }
-
-    /// Puts a batch back, with the edits that have come since.
-    async fn pull_behind(&mut self, batch: Batch) -> Result<(), Stopped> {
-        self.in_flight = batch;
-        let pulled = self.pull().await;
-        let batch = std::mem::take(&mut self.in_flight);
-        let newer = std::mem::take(&mut self.fold);
-        let live = &self.objects.live;
-        self.fold = newer.after(batch, |name| live.contains_key(&name));
-        pulled
     }
 
     fn check_reached(&mut self) {

@@ -57,7 +57,7 @@ pub enum LedgerError {
     },
     /// Creates that ought to exclude each other do not.
     #[error(
-        "the store lets several creates of one object succeed ({winners} of 33): it is not safe to \
+        "the store lets several creates of one object succeed ({winners} of 9): it is not safe to \
          keep logs in it"
     )]
     Lies {

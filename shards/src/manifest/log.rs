@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use logsvc_runtime::{File, OpenMode, Runtime};
 
@@ -32,7 +33,31 @@ pub struct ManifestLog<R: Runtime> {
     /// The state that the first edit has to repeat, until it is in force.
     preface: RefCell<Option<Arc<ManifestEdit>>>,
     /// Edits in force that nobody has taken yet, if somebody does.
-    told: Option<RefCell<Vec<ManifestEdit>>>,
+    told: Option<Told>,
+}
+
+/// Edits of the logs of a node by the order in which they came into force. An edit that builds upon
+/// one of another shard has a higher number: the other was in force when the shard learned of it.
+#[derive(Debug, Default)]
+pub struct EditNumbers(AtomicU64);
+
+impl EditNumbers {
+    /// The number of the last edit. Whoever asks a log behind this call is given all edits up to it.
+    pub fn last(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::AcqRel) + 1
+    }
+}
+
+/// An edit that came into force, with its number ([`EditNumbers`]).
+pub type ToldEdit = (u64, ManifestEdit);
+
+struct Told {
+    numbers: Arc<EditNumbers>,
+    edits: RefCell<Vec<ToldEdit>>,
 }
 
 struct OpenLog<F> {
@@ -68,14 +93,14 @@ impl<R: Runtime> ManifestLog<R> {
     /// The same log, whose edits [`ManifestLog::take_told`] gives. It has to be asked again and
     /// again: the edits stay in memory until then.
     #[must_use]
-    pub fn that_tells(self) -> ManifestLog<R> {
-        ManifestLog { told: Some(RefCell::default()), ..self }
+    pub fn that_tells(self, numbers: Arc<EditNumbers>) -> ManifestLog<R> {
+        ManifestLog { told: Some(Told { numbers, edits: RefCell::default() }), ..self }
     }
 
     /// The edits that have come into force since the last call, in their order; none if the log
     /// does not tell.
-    pub fn take_told(&self) -> Vec<ManifestEdit> {
-        self.told.as_ref().map_or_else(Vec::new, RefCell::take)
+    pub fn take_told(&self) -> Vec<ToldEdit> {
+        self.told.as_ref().map_or_else(Vec::new, |told| told.edits.take())
     }
 
     /// The same log, whose first edit repeats the preface, too. For a start that could not write a
@@ -122,7 +147,7 @@ impl<R: Runtime> ManifestLog<R> {
             None => self.append_to_new(written).await?,
         };
         if let Some(told) = &self.told {
-            told.borrow_mut().push(edit.clone());
+            told.edits.borrow_mut().push((told.numbers.next(), edit.clone()));
         }
         self.edits.set(self.edits.get() + 1);
         self.file.replace(Some(file));

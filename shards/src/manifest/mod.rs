@@ -32,7 +32,7 @@ pub(crate) use edit::tests::random_edit;
 pub use edit::{EditError, LeftPart, LiveSegment, ManifestEdit};
 pub use footers::FooterRecord;
 pub(crate) use footers::read_footer;
-pub use log::ManifestLog;
+pub use log::{EditNumbers, ManifestLog, ToldEdit};
 pub use names::{CHECKPOINT_NAME, Day, ManifestLogName, SegmentName, make_day_folder};
 pub(crate) use names::{QUARANTINE_NAME, is_manifest_file};
 pub use read::{ManifestDamage, ManifestState, read_manifest};

@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use logsvc_runtime::{AlignedBuffer, OpenMode, Runtime, temporary_path};
 
@@ -75,7 +76,10 @@ impl<R: Runtime> SegmentFolder<R> {
         let WalName { epoch, shards, shard, .. } = first_wal;
         let manifest = ManifestLog::new(runtime.clone(), &segments_dir, epoch, shard)
             .with_preface(plan.preface.clone());
-        let manifest = if plan.bucket.is_some() { manifest.that_tells() } else { manifest };
+        let manifest = match &plan.bucket {
+            Some(bucket) => manifest.that_tells(Arc::clone(&bucket.edits)),
+            None => manifest,
+        };
         let retired = plan.bucket.is_some().then(RefCell::default);
         let first = SegmentName { epoch, shards, shard, seq: 0 };
         let (next_seq, next_bundle, orphans) = (Cell::new(0), Cell::new(0), RefCell::default());
