@@ -121,6 +121,7 @@ mod tests {
             reads.note_busy(runtime.now());
             assert_eq!(took().await, QUIET);
             assert_eq!(took().await, Duration::ZERO, "the query is over");
+            reads.note_busy(runtime.now());
             let queries = async {
                 loop {
                     reads.note_busy(runtime.now());
