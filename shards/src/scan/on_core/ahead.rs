@@ -26,7 +26,8 @@ use logsvc_segment::filter::{BlockSet, Probe};
 /// Segments that are asked at once, at most.
 const WIDTH_MAX: usize = 16;
 
-/// How many times as many segments are asked after a segment without a match.
+/// How many times as many segments are asked after a segment without a match, and how many times
+/// fewer after one that has some.
 const WIDTH_GROWTH: usize = 4;
 
 /// Which conditions filters have been asked for already.
@@ -96,7 +97,10 @@ impl<R: Runtime> Scan<'_, R> {
     /// Notes whether a segment that was expanded has nothing for the scan.
     pub(super) fn note_expanded(&mut self, has_nothing: bool) {
         let width = &mut self.ahead.width;
-        *width = if has_nothing { (*width * WIDTH_GROWTH).min(WIDTH_MAX) } else { 1 };
+        *width = match has_nothing {
+            true => (*width * WIDTH_GROWTH).min(WIDTH_MAX),
+            false => (*width / WIDTH_GROWTH).max(1),
+        };
     }
 
     /// What filters have left of a segment that was asked.

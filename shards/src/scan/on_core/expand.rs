@@ -26,6 +26,10 @@ use logsvc_segment::{Directory, RowSet};
 /// Streams of a segment, or of a job, that are looked up on the core.
 const STREAMS_MAX_ON_CORE: usize = 20_000;
 
+/// The labels of the streams of so few blocks are read without a search for those that match: the
+/// search is several reads, each of which waits for the one before.
+const FEW_BLOCKS: usize = 8;
+
 impl<R: Runtime> Scan<'_, R> {
     /// The units of a segment.
     pub(super) async fn expand(
@@ -45,7 +49,9 @@ impl<R: Runtime> Scan<'_, R> {
             return Ok(Vec::new());
         }
         let mut rows = None;
-        if let Some(selector) = job.selector_for(index) {
+        let few = |left: &BlockSet| left.count() <= FEW_BLOCKS;
+        let selector = job.selector_for(index).filter(|_| !bundled.as_ref().is_some_and(few));
+        if let Some(selector) = selector {
             // Labels are not what the query reads of its entries.
             let mut of_labels = ScanStats::default();
             rows = rows_by_labels(self.env, selector, segment, &mut of_labels).await;

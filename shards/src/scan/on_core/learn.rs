@@ -7,7 +7,7 @@
 //! read once per scan. The core's other tasks get their turn after each chunk of labels. Labels
 //! that cannot be read are counted as an unreadable part, and the streams are left out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,17 +16,20 @@ use logsvc_runtime::{Runtime, SideQueue};
 
 use super::ScanEnv;
 use super::frontier::WantedStreams;
-use super::load::read;
+use super::load::{read, read_all};
 use super::run::Scan;
 use crate::scan::ScanError;
 use crate::scan::aside::Leaf;
 use crate::scan::error::ReadError;
 use crate::scan::selector::StreamSelector;
 use crate::scan::streams::{FoundStream, ScanStreams};
-use crate::sealed::{HeldDirectory, SealedSegment};
+use crate::sealed::{HeldDirectory, SealedSegment, SegmentSource};
 use crate::types::ScanStats;
 use logsvc_logql::engine::LeafPlan;
 use logsvc_segment::RowSet;
+
+/// Chunks of labels that are read side by side from the bucket. Each has 64 KiB or little more.
+const CHUNKS_AHEAD: u32 = 16;
 
 /// Rows of a chunk whose labels are decoded on the core.
 const ROWS_MAX_ON_CORE: usize = 256;
@@ -63,14 +66,40 @@ impl Question<'_> {
         overlapping.any(|(name, _)| tenants.iter().any(|tenant| tenant.as_str() == name))
     }
 
-    /// The selected streams of a chunk that are not known, with the numbers of their rows.
+    /// Reads chunks of labels of a segment that is in the bucket with its end: side by side, since
+    /// each read takes as long as reading a MiB does. What is not given is to be read chunk by chunk.
+    pub(super) async fn read_ahead<R: Runtime>(
+        &self,
+        env: &ScanEnv<R>,
+        chunks: Range<u32>,
+        is_known: impl Fn(u32) -> bool,
+        stats: &mut ScanStats,
+    ) -> BTreeMap<u32, Vec<u8>> {
+        let source = env.directories.files.get(&env.runtime, self.segment).await;
+        if !matches!(source, Ok(SegmentSource::Stored(stored)) if !stored.has_tail()) {
+            return BTreeMap::new();
+        }
+        let is_wanted = |chunk: &u32| {
+            let streams = &self.directory.label_chunk(*chunk).streams;
+            self.has_tenant_in(streams) && !self.unknown_rows(streams.clone(), &is_known).is_empty()
+        };
+        let wanted: Vec<u32> = chunks.filter(is_wanted).collect();
+        let range_of = |&chunk: &u32| self.directory.label_chunk(chunk).place.range();
+        let ranges: Vec<_> = wanted.iter().map(range_of).collect();
+        let read = read_all(env, self.segment, &ranges, stats).await;
+        // Whoever reads the chunk again tells what is wrong.
+        read.map_or_else(|_| BTreeMap::new(), |pieces| wanted.into_iter().zip(pieces).collect())
+    }
+
+    /// The selected streams of a chunk that are not known, with the numbers of their rows. `stored`
+    /// has the bytes of the chunk if they have been read.
     ///
     /// # Errors
     /// The labels cannot be read.
     pub(super) async fn in_chunk<R: Runtime>(
         &self,
         env: &ScanEnv<R>,
-        chunk: u32,
+        (chunk, stored): (u32, Option<Vec<u8>>),
         is_known: impl Fn(u32) -> bool,
         aside: Option<SideQueue>,
         stats: &mut ScanStats,
@@ -83,7 +112,10 @@ impl Question<'_> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        let stored = read(env, self.segment, info.place.range(), stats).await?;
+        let stored = match stored {
+            Some(stored) => stored,
+            None => read(env, self.segment, info.place.range(), stats).await?,
+        };
         let (directory, selector) = (Arc::clone(self.directory), Arc::clone(self.selector));
         let plan = self.plan.cloned();
         let mut decoder = env.decoders.take();
@@ -149,13 +181,20 @@ impl<R: Runtime> Scan<'_, R> {
         let segment = &job.segments[index as usize];
         let plan = job.request.plan.reads_one_stream().then_some(&job.request.plan);
         let question = Question { selector, segment, directory, plan, rows };
-        for chunk in 0..directory.label_chunk_count() {
+        let count = directory.label_chunk_count();
+        let mut read = BTreeMap::new();
+        for chunk in 0..count {
             self.pause(leaf).await?;
             let KnownStreams { streams, wanted, .. } = &mut self.known;
             let known = wanted.indices(streams);
             let is_known = |row: u32| known.contains_key(&directory.stream_id(row));
             let mut of_labels = ScanStats::default();
             let stats = &mut of_labels;
+            if chunk.is_multiple_of(CHUNKS_AHEAD) {
+                let chunks = chunk..count.min(chunk + CHUNKS_AHEAD);
+                read = question.read_ahead(self.env, chunks, is_known, stats).await;
+            }
+            let chunk = (chunk, read.remove(&chunk));
             let found = question.in_chunk(self.env, chunk, is_known, self.aside, stats).await;
             self.stats.add_waits(&of_labels);
             match found {

@@ -293,7 +293,7 @@ impl List {
         let question = Question { selector: &selector, segment, directory, plan: None, rows };
         for chunk in 0..directory.label_chunk_count() {
             let is_known = |row: u32| self.job.known.contains(&directory.stream_id(row));
-            match question.in_chunk(env, chunk, is_known, None, stats).await {
+            match question.in_chunk(env, (chunk, None), is_known, None, stats).await {
                 Ok(found) => {
                     for stream in found {
                         self.add(stream.id, &stream.labels)?;
