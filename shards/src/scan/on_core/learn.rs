@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use logsvc_proto::{Labels, StreamId, TenantId};
-use logsvc_runtime::{Runtime, SideQueue};
+use logsvc_runtime::{Reservation, Runtime, SideQueue};
 
 use super::ScanEnv;
 use super::frontier::WantedStreams;
@@ -28,7 +28,7 @@ use crate::types::ScanStats;
 use logsvc_logql::engine::LeafPlan;
 use logsvc_segment::RowSet;
 
-/// Chunks of labels that are read side by side from the bucket. Each has 64 KiB or little more.
+/// Chunks of labels that are read side by side from the bucket. Most have up to 256 KiB.
 const CHUNKS_AHEAD: u32 = 16;
 
 /// Rows of a chunk whose labels are decoded on the core.
@@ -43,6 +43,13 @@ pub(super) struct Question<'a> {
     pub(super) plan: Option<&'a Arc<LeafPlan>>,
     /// The rows that may be of selected streams; `None`: any row.
     pub(super) rows: Option<&'a RowSet>,
+}
+
+/// Bytes of chunks of labels, by their numbers.
+#[derive(Default)]
+pub(super) struct ReadChunks {
+    chunks: BTreeMap<u32, Vec<u8>>,
+    _memory: Option<Reservation>,
 }
 
 impl Question<'_> {
@@ -67,17 +74,18 @@ impl Question<'_> {
     }
 
     /// Reads chunks of labels of a segment that is in the bucket with its end: side by side, since
-    /// each read takes as long as reading a MiB does. What is not given is to be read chunk by chunk.
+    /// each read takes as long as reading a MiB does. What is not given, as without memory for all,
+    /// is to be read chunk by chunk.
     pub(super) async fn read_ahead<R: Runtime>(
         &self,
         env: &ScanEnv<R>,
         chunks: Range<u32>,
         is_known: impl Fn(u32) -> bool,
         stats: &mut ScanStats,
-    ) -> BTreeMap<u32, Vec<u8>> {
+    ) -> ReadChunks {
         let source = env.directories.files.get(&env.runtime, self.segment).await;
         if !matches!(source, Ok(SegmentSource::Stored(stored)) if !stored.has_tail()) {
-            return BTreeMap::new();
+            return ReadChunks::default();
         }
         let is_wanted = |chunk: &u32| {
             let streams = &self.directory.label_chunk(*chunk).streams;
@@ -86,9 +94,16 @@ impl Question<'_> {
         let wanted: Vec<u32> = chunks.filter(is_wanted).collect();
         let range_of = |&chunk: &u32| self.directory.label_chunk(chunk).place.range();
         let ranges: Vec<_> = wanted.iter().map(range_of).collect();
-        let read = read_all(env, self.segment, &ranges, stats).await;
-        // Whoever reads the chunk again tells what is wrong.
-        read.map_or_else(|_| BTreeMap::new(), |pieces| wanted.into_iter().zip(pieces).collect())
+        let bytes = ranges.iter().map(|range| range.end - range.start).sum();
+        let Some(memory) = env.queries.try_reserve(bytes) else { return ReadChunks::default() };
+        match read_all(env, self.segment, &ranges, stats).await {
+            Ok(pieces) => {
+                let chunks = wanted.into_iter().zip(pieces).collect();
+                ReadChunks { chunks, _memory: Some(memory) }
+            }
+            // Whoever reads the chunk again tells what is wrong.
+            Err(_) => ReadChunks::default(),
+        }
     }
 
     /// The selected streams of a chunk that are not known, with the numbers of their rows. `stored`
@@ -182,7 +197,7 @@ impl<R: Runtime> Scan<'_, R> {
         let plan = job.request.plan.reads_one_stream().then_some(&job.request.plan);
         let question = Question { selector, segment, directory, plan, rows };
         let count = directory.label_chunk_count();
-        let mut read = BTreeMap::new();
+        let mut read = ReadChunks::default();
         for chunk in 0..count {
             self.pause(leaf).await?;
             let KnownStreams { streams, wanted, .. } = &mut self.known;
@@ -194,7 +209,7 @@ impl<R: Runtime> Scan<'_, R> {
                 let chunks = chunk..count.min(chunk + CHUNKS_AHEAD);
                 read = question.read_ahead(self.env, chunks, is_known, stats).await;
             }
-            let chunk = (chunk, read.remove(&chunk));
+            let chunk = (chunk, read.chunks.remove(&chunk));
             let found = question.in_chunk(self.env, chunk, is_known, self.aside, stats).await;
             self.stats.add_waits(&of_labels);
             match found {
