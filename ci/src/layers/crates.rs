@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Its tests run HTTP over it.
     ("logsvc-tls", &["logsvc-runtime", "logsvc-http"]),
     ("logsvc-store", &["logsvc-runtime", "logsvc-http"]),
+    ("logsvc-cluster", &["logsvc-runtime"]),
     ("logsvc-segment", &["logsvc-runtime", "logsvc-proto", "logsvc-logql"]),
     (
         "logsvc-shards",
@@ -57,6 +58,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "logsvc-segment",
             "logsvc-shards",
             "logsvc-rules",
+            "logsvc-cluster",
             "logsvc-testkit",
         ],
     ),

@@ -138,6 +138,17 @@ pub(super) const ORDERS: &[Order] = &[
             "epoch log self_test",
         ],
     },
+    Order {
+        krate: "cluster",
+        module: "",
+        floors: &["map settings", "pause plan proof", "asker member router"],
+    },
+    Order { krate: "cluster", module: "map", floors: &["self", "codec rules"] },
+    Order {
+        krate: "cluster",
+        module: "member",
+        floors: &["io suspects tenure", "own_log", "self", "change questions"],
+    },
     Order { krate: "store", module: "cloud", floors: &["connector errors", "config", "self"] },
     Order {
         krate: "store",

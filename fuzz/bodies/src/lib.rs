@@ -11,6 +11,8 @@
 //!
 //! What must be absent: the product does not depend on this crate.
 
+#[cfg(feature = "cluster")]
+pub mod cluster;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "logql")]

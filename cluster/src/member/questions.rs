@@ -1,0 +1,79 @@
+//! What a node may do as the owner of partitions, at one instant.
+
+use logsvc_runtime::Monotonic;
+
+use super::Member;
+use super::tenure::{Handing, Tenure};
+use crate::map::{Epoch, Partition};
+
+/// Whether entries of a partition may be accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Accept {
+    /// They may: written to the own write-ahead log, and acknowledged when their object is created.
+    Yes,
+    /// This node owns the partition, and an earlier owner may still answer queries. Try again.
+    NotYet,
+    /// The partition is being handed over. Try again, there and here.
+    Moving(Option<Epoch>),
+    /// By this node's map another one owns the partition, or nobody does.
+    NotOwner,
+}
+
+/// Whether a query may be answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// It may, at this very instant: with the heads as they are, and the position of the log that
+    /// belongs to them.
+    Yes,
+    /// The asker knows a newer map, and this node has to read it first.
+    ReadOn,
+    /// This node knows a newer map: its number.
+    Newer(u64),
+    /// By this map it does not own all of the partitions.
+    NotOwner,
+    /// No proof holds: say [`Input::ProofWanted`](super::Input::ProofWanted), and ask again.
+    Unproven,
+    /// It is not recovered yet, or it is about to hand over, or an earlier owner may still answer.
+    Wait,
+}
+
+impl Member {
+    /// Whether entries of a partition may be accepted now.
+    #[must_use]
+    pub fn may_accept(&self, partition: Partition, now: Monotonic) -> Accept {
+        let Some(tenure) = self.tenure(partition) else { return Accept::NotOwner };
+        if tenure.handing != Handing::No || self.gives_away(partition) {
+            return Accept::Moving(self.map().slot(partition).and_then(|slot| slot.next));
+        }
+        if tenure.ready <= now { Accept::Yes } else { Accept::NotYet }
+    }
+
+    /// Whether a query of these partitions, by the map of this number, may be answered now.
+    #[must_use]
+    pub fn may_answer(&self, partitions: &[Partition], number: u64, now: Monotonic) -> Answer {
+        if self.stopped.is_some() {
+            return Answer::NotOwner;
+        }
+        if number > self.number() {
+            return Answer::ReadOn;
+        }
+        if number < self.number() {
+            return Answer::Newer(self.number());
+        }
+        let tenures = partitions.iter().map(|partition| self.tenure(*partition));
+        let Some(tenures) = tenures.collect::<Option<Vec<&Tenure>>>() else {
+            return Answer::NotOwner;
+        };
+        // Whoever has sent a hand-over does not know whether it is the owner still.
+        if partitions.iter().any(|partition| self.gives_away(*partition))
+            || tenures.iter().any(|tenure| !tenure.is_recovered || tenure.ready > now)
+        {
+            return Answer::Wait;
+        }
+        if self.proof.holds(now, self.settings.proof_max) { Answer::Yes } else { Answer::Unproven }
+    }
+
+    fn tenure(&self, partition: Partition) -> Option<&Tenure> {
+        if self.stopped.is_some() { None } else { self.tenures.get(&partition) }
+    }
+}
