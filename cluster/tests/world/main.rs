@@ -1,0 +1,75 @@
+//! Many nodes in one world that fails in all ways: no entry is lost, doubled or invented, and no two
+//! answers contradict each other. And each rule of the protocol is needed: without it some seed fails.
+
+mod engine;
+mod env;
+mod ledger;
+mod process;
+mod run;
+mod serve;
+mod store;
+
+use ledger::Tally;
+use logsvc_testkit::{SeedGuard, seeds};
+
+/// A rule that a world leaves out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mutant {
+    ClaimBeforeFence,
+    AcknowledgeBeforeWal,
+    NoLease,
+    NoProof,
+    HeritageForgotten,
+    MergedPosition,
+    TakenIsMine,
+    HandOverBeforeSeal,
+    EditBehindHandOver,
+    ForgetWithoutAdoption,
+    LastAttemptProves,
+}
+
+const MUTANTS: [Mutant; 11] = [
+    Mutant::ClaimBeforeFence,
+    Mutant::AcknowledgeBeforeWal,
+    Mutant::NoLease,
+    Mutant::NoProof,
+    Mutant::HeritageForgotten,
+    Mutant::MergedPosition,
+    Mutant::TakenIsMine,
+    Mutant::HandOverBeforeSeal,
+    Mutant::EditBehindHandOver,
+    Mutant::ForgetWithoutAdoption,
+    Mutant::LastAttemptProves,
+];
+
+#[test]
+fn no_entry_is_lost_and_no_answer_contradicts_another() {
+    let mut sum = Tally::default();
+    let seeds = seeds(300);
+    let is_long = seeds.end - seeds.start >= 100;
+    for seed in seeds {
+        let _guard = SeedGuard(seed);
+        match run::run(seed, None) {
+            Ok(tally) => sum.add(&tally),
+            Err(what) => panic!("{what}"),
+        }
+    }
+    println!("{sum:?}");
+    if is_long {
+        for (name, count) in sum.all() {
+            assert!(count >= 10, "too few {name}: {sum:?}");
+        }
+    }
+}
+
+#[test]
+fn each_rule_is_needed() {
+    for mutant in MUTANTS {
+        let found =
+            (0..3_000u64).find_map(|seed| run::run(seed, Some(mutant)).err().map(|it| (seed, it)));
+        match found {
+            Some((seed, what)) => println!("{mutant:?}: {} seeds: {:.150}", seed + 1, what),
+            None => panic!("nobody notices {mutant:?}"),
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! One world: machines, processes, clients and faults, from a seed.
+
+use std::collections::BTreeMap;
+
+use logsvc_cluster::map::{Epoch, Map, Partition};
+use logsvc_cluster::member::{Input, Stop};
+
+use super::Mutant;
+use super::env::{Env, Event, MS, Machine, Message, SECOND};
+use super::ledger::Tally;
+use super::process::{Accepted, Process};
+
+pub(crate) struct World {
+    env: Env,
+    processes: BTreeMap<Epoch, Process>,
+    epochs: u32,
+}
+
+/// How long a world may take to come to rest.
+const REST: u64 = 400 * SECOND;
+/// More events than any run has.
+const EVENTS_MAX: u64 = 2_000_000;
+
+/// Runs a world. `Err` says what nobody may see.
+pub(crate) fn run(seed: u64, mutant: Option<Mutant>) -> Result<Tally, String> {
+    let mut world = World::new(seed, mutant);
+    for _ in 0..EVENTS_MAX {
+        let Some(event) = world.env.next() else { return Err("nothing happens".to_owned()) };
+        world.take(event);
+        if let Some(fault) = world.env.fault.take() {
+            return Err(format!("at {} ms: {fault}", world.env.now / MS));
+        }
+        if !world.env.is_faulty() {
+            if world.is_at_rest() {
+                world.last_look()?;
+                return Ok(world.env.tally);
+            }
+            if world.env.now > world.env.heal_at + REST {
+                return Err(format!("it does not come to rest: {}", world.unrest()));
+            }
+        }
+    }
+    Err(format!("too many events, at {} ms: {}", world.env.now / MS, world.unrest()))
+}
+
+impl World {
+    fn new(seed: u64, mutant: Option<Mutant>) -> World {
+        let mut env = Env::new(seed, 0, mutant);
+        env.partitions = env.rng.between(1, 8) as Partition;
+        env.is_quick = env.rng.one_in(3);
+        let count = env.rng.between(2, 5);
+        for machine in 0..count as usize {
+            let (offset, rate) = (env.rng.below(1 << 50), env.rng.between(900, 1_100));
+            let is_wanted = machine < 2 || env.rng.one_in(2);
+            env.machines.push(Machine {
+                offset,
+                rate,
+                process: None,
+                no_store_until: 0,
+                is_wanted,
+            });
+            if is_wanted {
+                env.after(0, 4 * SECOND, Event::Start(machine));
+            }
+        }
+        let heal_at = env.now + env.rng.between(20, 90) * SECOND;
+        env.heal_at = heal_at;
+        env.after(SECOND, 8 * SECOND, Event::Fault);
+        env.at(heal_at, Event::Fault);
+        for id in 0..env.rng.between(20, 150) {
+            let partition = env.rng.below(u64::from(env.partitions)) as Partition;
+            let time = env.rng.between(SECOND, heal_at);
+            env.ledger.pushed(id, partition);
+            env.at(time, Event::ClientPush { id });
+        }
+        env.after(0, SECOND, Event::Query);
+        World { env, processes: BTreeMap::new(), epochs: 0 }
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::To(to, message) => self.deliver(to, message),
+            Event::AtStore { from, request, is_lost } => self.env.arrive(from, request, is_lost),
+            Event::Resume(epoch) => self.resume(epoch),
+            Event::Start(machine) => self.start(machine),
+            Event::ClientPush { id } => self.client_pushes(id),
+            Event::Query => self.client_asks(),
+            Event::Fault => self.fault(),
+        }
+    }
+
+    fn deliver(&mut self, to: Epoch, message: Message) {
+        let Some(mut process) = self.processes.remove(&to) else { return };
+        if self.env.paused.contains(&to) {
+            process.frozen.push(message);
+        } else {
+            process.take(&mut self.env, message);
+        }
+        self.processes.insert(to, process);
+        self.bury(to);
+    }
+
+    /// Ends a process that has stopped, and starts its machine again.
+    fn bury(&mut self, epoch: Epoch) {
+        let Some(process) = self.processes.get(&epoch) else { return };
+        let Some(reason) = &process.stopped else { return };
+        let machine = process.machine;
+        let has_left = match reason {
+            Stop::Ended => false,
+            Stop::Left => true,
+            Stop::Forked { .. } | Stop::Broken { .. } => {
+                self.env.wrong(format!("{epoch} stops: {reason}"));
+                false
+            }
+        };
+        self.end(epoch);
+        let Some(machine_now) = self.env.machines.get_mut(machine) else { return };
+        if has_left {
+            machine_now.is_wanted = false;
+            self.env.tally.leaves += 1;
+        }
+        if !has_left || self.env.rng.one_in(2) {
+            self.env.after(100 * MS, 3 * SECOND, Event::Start(machine));
+        }
+    }
+
+    fn end(&mut self, epoch: Epoch) {
+        self.processes.remove(&epoch);
+        self.env.paused.remove(&epoch);
+        if let Some(home) = self.env.homes.remove(&epoch)
+            && let Some(machine) = self.env.machines.get_mut(home)
+        {
+            machine.process = None;
+        }
+    }
+
+    fn start(&mut self, machine: usize) {
+        let Some(it) = self.env.machines.get_mut(machine) else { return };
+        if it.process.is_some() {
+            return;
+        }
+        self.epochs += 1;
+        let epoch = Epoch(self.epochs);
+        it.process = Some(epoch);
+        it.is_wanted = true;
+        self.env.homes.insert(epoch, machine);
+        self.env.tally.joins += 1;
+        let mut process = Process::new(epoch, machine, &mut self.env);
+        process.step(&mut self.env, Input::Tick);
+        self.processes.insert(epoch, process);
+        self.env.after(MS, 500 * MS, Event::To(epoch, Message::Hint));
+        self.env.after(MS, 500 * MS, Event::To(epoch, Message::Work));
+    }
+
+    fn resume(&mut self, epoch: Epoch) {
+        if !self.env.paused.remove(&epoch) {
+            return;
+        }
+        let Some(process) = self.processes.get_mut(&epoch) else { return };
+        // What has come meanwhile is taken in any order.
+        let mut messages = std::mem::take(&mut process.frozen);
+        let newest = self.env.ledger.newest();
+        let believes = (0..self.env.partitions)
+            .any(|partition| process.member.map().owner(partition) == Some(epoch));
+        let has_ended = newest.is_some_and(|entry| !entry.map.members.contains_key(&epoch));
+        self.env.tally.zombie_owners += u64::from(believes && has_ended);
+        while !messages.is_empty() {
+            let index = self.env.rng.index(messages.len());
+            self.deliver(epoch, messages.swap_remove(index));
+        }
+    }
+
+    fn somebody(&mut self) -> Option<Epoch> {
+        let running: Vec<Epoch> = self.processes.keys().copied().collect();
+        if running.is_empty() { None } else { Some(*self.env.rng.pick(&running)) }
+    }
+
+    fn client_pushes(&mut self, id: u64) {
+        if self.env.ledger.done.contains(&id) {
+            return;
+        }
+        self.env.tally.push_attempts += 1;
+        let partition = self.env.ledger.partition(id);
+        if let Some(to) = self.somebody() {
+            self.env.send(to, to, Message::ClientPush { id, partition });
+        }
+        self.env.after(3 * SECOND, 6 * SECOND, Event::ClientPush { id });
+    }
+
+    fn client_asks(&mut self) {
+        let partitions: Vec<Partition> =
+            (0..self.env.partitions).filter(|_| self.env.rng.one_in(2)).collect();
+        if let Some(to) = self.somebody().filter(|_| !partitions.is_empty()) {
+            let query = self.env.now;
+            self.env.send(to, to, Message::ClientQuery { query, partitions });
+        }
+        let busy = if self.env.is_quick { 200 } else { 600 };
+        let slowest = if self.env.is_faulty() { busy } else { 8_000 };
+        self.env.after(20 * MS, slowest * MS, Event::Query);
+    }
+
+    fn fault(&mut self) {
+        if !self.env.is_faulty() {
+            return self.heal();
+        }
+        self.env.after(300 * MS, 9 * SECOND, Event::Fault);
+        let now = self.env.now;
+        let until = now + self.env.rng.between(500 * MS, 15 * SECOND);
+        match self.env.rng.below(12) {
+            0..=2 => {
+                let Some(epoch) = self.somebody() else { return };
+                let Some(machine) = self.env.homes.get(&epoch).copied() else { return };
+                self.env.tally.kills += 1;
+                self.end(epoch);
+                self.env.after(200 * MS, 20 * SECOND, Event::Start(machine));
+            }
+            3..=5 => {
+                let Some(epoch) = self.somebody() else { return };
+                self.env.tally.pauses += 1;
+                self.env.paused.insert(epoch);
+                let longest = *self.env.rng.pick(&[2, 5, 20, 60]);
+                self.env.after(200 * MS, longest * SECOND, Event::Resume(epoch));
+            }
+            6 | 7 => {
+                self.env.tally.cuts += 1;
+                let count = self.env.machines.len();
+                let (a, b) = (self.env.rng.index(count), self.env.rng.index(count));
+                self.env.cuts.insert((a, b), until);
+                if self.env.rng.one_in(2) {
+                    self.env.cuts.insert((b, a), until);
+                }
+            }
+            8 => {
+                self.env.tally.outages += 1;
+                let is_for_all = self.env.rng.one_in(3);
+                let one = self.env.rng.index(self.env.machines.len());
+                for (index, machine) in self.env.machines.iter_mut().enumerate() {
+                    if is_for_all || index == one {
+                        machine.no_store_until = until;
+                    }
+                }
+            }
+            9 => {
+                self.env.tally.lies += 1;
+                self.env.lies_until = until;
+            }
+            _ => {
+                // A machine comes, or one goes in order.
+                let idle = self.env.machines.iter().position(|it| !it.is_wanted);
+                match (idle, self.somebody()) {
+                    (Some(machine), _) if self.env.rng.one_in(2) => self.start(machine),
+                    (_, Some(epoch)) if self.processes.len() > 1 => {
+                        self.env.send(epoch, epoch, Message::Leave);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn heal(&mut self) {
+        self.env.cuts.clear();
+        self.env.lies_until = 0;
+        for machine in &mut self.env.machines {
+            machine.no_store_until = 0;
+        }
+        let paused: Vec<Epoch> = self.env.paused.iter().copied().collect();
+        for epoch in paused {
+            self.resume(epoch);
+        }
+        for machine in 0..self.env.machines.len() {
+            self.start(machine);
+        }
+    }
+
+    fn unrest(&self) -> String {
+        use std::fmt::Write as _;
+        let mut text = format!("{} pushes are open;", self.env.ledger.open());
+        for (epoch, process) in &self.processes {
+            let _ = write!(
+                text,
+                " {epoch}: map {}, {} edits, wants {:?}, recovers {:?}, {:?};",
+                process.member.number(),
+                process.edits.len(),
+                process.wanted_seals,
+                process.recovering,
+                process.unsettled,
+            );
+        }
+        let _ = write!(text, " {:?}", self.env.ledger.newest().map(|entry| &entry.map));
+        text
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let Some(newest) = self.env.ledger.newest() else { return false };
+        let map = &newest.map;
+        self.env.ledger.open() == 0
+            && map.members.keys().eq(self.processes.keys())
+            && self.is_balanced(map)
+            && map.slots.iter().all(|slot| {
+                slot.next.is_none()
+                    && slot.heritage.is_empty()
+                    && slot.owner.is_some_and(|owner| map.members.contains_key(&owner))
+            })
+            && self.processes.values().all(|it| {
+                it.member.number() == newest.number
+                    && it.asks.is_empty()
+                    && it.pushes.is_empty()
+                    && it.wal_flight.is_none()
+                    && it.wal_queue.is_empty()
+            })
+    }
+
+    /// Whether shares differ by at most one partition.
+    fn is_balanced(&self, map: &Map) -> bool {
+        let shares = self
+            .processes
+            .keys()
+            .map(|epoch| map.slots.iter().filter(|slot| slot.owner == Some(*epoch)).count());
+        let (most, least) = (shares.clone().max(), shares.min());
+        most.unwrap_or(0) <= least.unwrap_or(0) + 1
+    }
+
+    /// A query of everything, from each node, without the ordinary events beside it.
+    fn last_look(&mut self) -> Result<(), String> {
+        let everything: Vec<Partition> = (0..self.env.partitions).collect();
+        let before = self.env.tally.answers;
+        let asked = self.processes.len() as u64;
+        let begun = self.env.now + 1;
+        let all: Vec<Epoch> = self.processes.keys().copied().collect();
+        for to in all {
+            let partitions = everything.clone();
+            self.env
+                .at(begun + 1, Event::To(to, Message::ClientQuery { query: begun, partitions }));
+        }
+        let until = self.env.now + 20 * SECOND;
+        while self.env.now < until && self.env.tally.answers < before + asked {
+            let Some(event) = self.env.next() else { break };
+            if matches!(event, Event::Query) {
+                continue;
+            }
+            self.take(event);
+            if let Some(fault) = self.env.fault.take() {
+                return Err(format!("at rest: {fault}"));
+            }
+        }
+        if self.env.tally.answers < before + asked {
+            return Err("a query at rest has no answer".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl Process {
+    fn take(&mut self, env: &mut Env, message: Message) {
+        match message {
+            Message::Tick => self.step(env, Input::Tick),
+            Message::Hint => self.hint(env),
+            Message::Work => self.work(env),
+            Message::Leave => self.step(env, Input::Leave),
+            Message::MapRead { number, outcome } => self.step(env, Input::Read { number, outcome }),
+            Message::MapCreated { number, outcome } => {
+                self.step(env, Input::Created { number, outcome });
+            }
+            Message::FenceDone { epoch, ends } => self.step(env, Input::FenceDone { epoch, ends }),
+            Message::FlushWal => self.flush_wal(env),
+            Message::WalDone { put } => self.wal_done(env, put),
+            Message::EditDone { put } => self.edit_done(env, put),
+            Message::Recover { partition, since, from } => {
+                self.recover(env, partition, since, from);
+            }
+            Message::ClientPush { id, partition } => self.client_pushes(env, id, partition),
+            Message::ClientQuery { query, partitions } => self.client_asks(env, query, partitions),
+            Message::Push { from, task, attempt, id, partition, number } => {
+                self.pushed(env, Accepted { id, partition, from, task, attempt }, number);
+            }
+            Message::PushReply { task, attempt, reply } => {
+                self.push_replied(env, task, attempt, reply);
+            }
+            Message::PushTimer { task } => self.go_on_push(env, task, None),
+            Message::Ask { from, task, partitions, number } => {
+                self.asked(env, from, task, partitions, number);
+            }
+            Message::AskReply { task, from, by, reply } => {
+                self.go_on_ask(env, task, Some((from, by, reply)));
+            }
+            Message::AskTimer { task } => self.go_on_ask(env, task, None),
+        }
+    }
+}
