@@ -141,11 +141,20 @@ impl Member {
         if self.stopped.is_some() {
             return effects;
         }
-        self.wake = Monotonic::NEVER;
-        let done = self
-            .take(now, input, &mut effects)
-            .and_then(|()| self.write_or_read(now, &mut effects))
-            .map(|()| self.fence_and_adopt(now, &mut effects));
+        // Pushes and queries say these often, and they give this node nothing to write.
+        let is_light =
+            matches!(input, Input::WalCreated { .. } | Input::ProofWanted | Input::Heard(_))
+                && now < self.wake;
+        let done = self.take(now, input, &mut effects).and_then(|()| {
+            if is_light {
+                self.go_on(now, &mut effects);
+                return Ok(());
+            }
+            self.wake = Monotonic::NEVER;
+            self.write_or_read(now, &mut effects)?;
+            self.fence_and_adopt(now, &mut effects);
+            Ok(())
+        });
         if let Err(reason) = done {
             self.stopped = Some(reason.clone());
             self.tenures.clear();
@@ -316,10 +325,15 @@ impl Member {
                 return Err(Stop::Left);
             }
         }
+        self.go_on(now, out);
+        Ok(())
+    }
+
+    /// Sends what is due to the log of maps.
+    fn go_on(&mut self, now: Monotonic, out: &mut Vec<Effect>) {
         let poll = if self.is_busy() { self.settings.busy_poll } else { self.settings.idle_poll };
         self.own.go_on(now, poll, out);
         self.alarm(self.own.next(poll));
-        Ok(())
     }
 
     /// Whether the next map is to be expected soon.

@@ -78,6 +78,8 @@ pub(crate) struct Machine {
     pub(crate) process: Option<Epoch>,
     /// No request to the bucket comes through before this time.
     pub(crate) no_store_until: u64,
+    /// No client comes through before this time, and no answer to one.
+    pub(crate) no_clients_until: u64,
     pub(crate) is_wanted: bool,
 }
 
@@ -112,6 +114,7 @@ pub(crate) struct Env {
     pub(crate) partitions: Partition,
     /// Everything but the network and the bucket is fast, so that changes follow each other closely.
     pub(crate) is_quick: bool,
+    pub(crate) is_at_rest: bool,
     queue: BinaryHeap<Reverse<(u64, u64)>>,
     events: BTreeMap<u64, Event>,
     sequence: u64,
@@ -135,6 +138,7 @@ impl Env {
             fault: None,
             partitions,
             is_quick: false,
+            is_at_rest: false,
             queue: BinaryHeap::new(),
             events: BTreeMap::new(),
             sequence: 0,
@@ -186,6 +190,12 @@ impl Env {
             (Some(a), Some(b)) => !self.is_cut(*a, *b) && !self.is_cut(*b, *a),
             _ => false,
         }
+    }
+
+    /// Whether clients reach a process.
+    pub(crate) fn has_clients(&self, process: Epoch) -> bool {
+        let home = self.homes.get(&process).and_then(|home| self.machines.get(*home));
+        home.is_some_and(|machine| machine.no_clients_until <= self.now)
     }
 
     /// A message between processes: it comes late, or never.

@@ -3,8 +3,10 @@
 
 mod engine;
 mod env;
+mod faults;
 mod ledger;
 mod process;
+mod rest;
 mod run;
 mod serve;
 mod store;
@@ -26,9 +28,13 @@ pub(crate) enum Mutant {
     EditBehindHandOver,
     ForgetWithoutAdoption,
     LastAttemptProves,
+    /// Clocks go at 0.3 to 30 times the right rate.
+    BrokenClocks,
+    /// At 0.3 to 3 times, and only answers of a healed world are judged.
+    BrokenClocksAtRest,
 }
 
-const MUTANTS: [Mutant; 11] = [
+const MUTANTS: [Mutant; 12] = [
     Mutant::ClaimBeforeFence,
     Mutant::AcknowledgeBeforeWal,
     Mutant::NoLease,
@@ -40,6 +46,7 @@ const MUTANTS: [Mutant; 11] = [
     Mutant::EditBehindHandOver,
     Mutant::ForgetWithoutAdoption,
     Mutant::LastAttemptProves,
+    Mutant::BrokenClocks,
 ];
 
 #[test]
@@ -70,6 +77,16 @@ fn each_rule_is_needed() {
         match found {
             Some((seed, what)) => println!("{mutant:?}: {} seeds: {:.150}", seed + 1, what),
             None => panic!("nobody notices {mutant:?}"),
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_by_broken_clocks() {
+    for seed in seeds(100) {
+        let _guard = SeedGuard(seed);
+        if let Err(what) = run::run(seed, Some(Mutant::BrokenClocksAtRest)) {
+            panic!("{what}");
         }
     }
 }

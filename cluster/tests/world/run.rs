@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use logsvc_cluster::map::{Epoch, Map, Partition};
+use logsvc_cluster::map::{Epoch, Partition};
 use logsvc_cluster::member::{Input, Stop};
 
 use super::Mutant;
@@ -11,8 +11,8 @@ use super::ledger::Tally;
 use super::process::{Accepted, Process};
 
 pub(crate) struct World {
-    env: Env,
-    processes: BTreeMap<Epoch, Process>,
+    pub(crate) env: Env,
+    pub(crate) processes: BTreeMap<Epoch, Process>,
     epochs: u32,
 }
 
@@ -44,19 +44,26 @@ pub(crate) fn run(seed: u64, mutant: Option<Mutant>) -> Result<Tally, String> {
 }
 
 impl World {
-    fn new(seed: u64, mutant: Option<Mutant>) -> World {
+    pub(crate) fn new(seed: u64, mutant: Option<Mutant>) -> World {
         let mut env = Env::new(seed, 0, mutant);
         env.partitions = env.rng.between(1, 8) as Partition;
         env.is_quick = env.rng.one_in(3);
         let count = env.rng.between(2, 5);
         for machine in 0..count as usize {
-            let (offset, rate) = (env.rng.below(1 << 50), env.rng.between(900, 1_100));
+            let (slow, fast) = match mutant {
+                Some(Mutant::BrokenClocks) => (300, 30_000),
+                // A clock that is much faster makes each proof too old at once.
+                Some(Mutant::BrokenClocksAtRest) => (300, 3_000),
+                _ => (900, 1_100),
+            };
+            let (offset, rate) = (env.rng.below(1 << 50), env.rng.between(slow, fast));
             let is_wanted = machine < 2 || env.rng.one_in(2);
             env.machines.push(Machine {
                 offset,
                 rate,
                 process: None,
                 no_store_until: 0,
+                no_clients_until: 0,
                 is_wanted,
             });
             if is_wanted {
@@ -77,7 +84,7 @@ impl World {
         World { env, processes: BTreeMap::new(), epochs: 0 }
     }
 
-    fn take(&mut self, event: Event) {
+    pub(crate) fn take(&mut self, event: Event) {
         match event {
             Event::To(to, message) => self.deliver(to, message),
             Event::AtStore { from, request, is_lost } => self.env.arrive(from, request, is_lost),
@@ -89,7 +96,7 @@ impl World {
         }
     }
 
-    fn deliver(&mut self, to: Epoch, message: Message) {
+    pub(crate) fn deliver(&mut self, to: Epoch, message: Message) {
         let Some(mut process) = self.processes.remove(&to) else { return };
         if self.env.paused.contains(&to) {
             process.frozen.push(message);
@@ -101,7 +108,7 @@ impl World {
     }
 
     /// Ends a process that has stopped, and starts its machine again.
-    fn bury(&mut self, epoch: Epoch) {
+    pub(crate) fn bury(&mut self, epoch: Epoch) {
         let Some(process) = self.processes.get(&epoch) else { return };
         let Some(reason) = &process.stopped else { return };
         let machine = process.machine;
@@ -124,7 +131,7 @@ impl World {
         }
     }
 
-    fn end(&mut self, epoch: Epoch) {
+    pub(crate) fn end(&mut self, epoch: Epoch) {
         self.processes.remove(&epoch);
         self.env.paused.remove(&epoch);
         if let Some(home) = self.env.homes.remove(&epoch)
@@ -134,7 +141,7 @@ impl World {
         }
     }
 
-    fn start(&mut self, machine: usize) {
+    pub(crate) fn start(&mut self, machine: usize) {
         let Some(it) = self.env.machines.get_mut(machine) else { return };
         if it.process.is_some() {
             return;
@@ -152,45 +159,28 @@ impl World {
         self.env.after(MS, 500 * MS, Event::To(epoch, Message::Work));
     }
 
-    fn resume(&mut self, epoch: Epoch) {
-        if !self.env.paused.remove(&epoch) {
-            return;
-        }
-        let Some(process) = self.processes.get_mut(&epoch) else { return };
-        // What has come meanwhile is taken in any order.
-        let mut messages = std::mem::take(&mut process.frozen);
-        let newest = self.env.ledger.newest();
-        let believes = (0..self.env.partitions)
-            .any(|partition| process.member.map().owner(partition) == Some(epoch));
-        let has_ended = newest.is_some_and(|entry| !entry.map.members.contains_key(&epoch));
-        self.env.tally.zombie_owners += u64::from(believes && has_ended);
-        while !messages.is_empty() {
-            let index = self.env.rng.index(messages.len());
-            self.deliver(epoch, messages.swap_remove(index));
-        }
-    }
-
-    fn somebody(&mut self) -> Option<Epoch> {
+    pub(crate) fn somebody(&mut self) -> Option<Epoch> {
         let running: Vec<Epoch> = self.processes.keys().copied().collect();
         if running.is_empty() { None } else { Some(*self.env.rng.pick(&running)) }
     }
 
-    fn client_pushes(&mut self, id: u64) {
+    pub(crate) fn client_pushes(&mut self, id: u64) {
         if self.env.ledger.done.contains(&id) {
             return;
         }
         self.env.tally.push_attempts += 1;
         let partition = self.env.ledger.partition(id);
-        if let Some(to) = self.somebody() {
+        if let Some(to) = self.somebody().filter(|to| self.env.has_clients(*to)) {
             self.env.send(to, to, Message::ClientPush { id, partition });
         }
         self.env.after(3 * SECOND, 6 * SECOND, Event::ClientPush { id });
     }
 
-    fn client_asks(&mut self) {
+    pub(crate) fn client_asks(&mut self) {
         let partitions: Vec<Partition> =
             (0..self.env.partitions).filter(|_| self.env.rng.one_in(2)).collect();
-        if let Some(to) = self.somebody().filter(|_| !partitions.is_empty()) {
+        let to = self.somebody().filter(|to| self.env.has_clients(*to));
+        if let Some(to) = to.filter(|_| !partitions.is_empty()) {
             let query = self.env.now;
             self.env.send(to, to, Message::ClientQuery { query, partitions });
         }
@@ -198,161 +188,10 @@ impl World {
         let slowest = if self.env.is_faulty() { busy } else { 8_000 };
         self.env.after(20 * MS, slowest * MS, Event::Query);
     }
-
-    fn fault(&mut self) {
-        if !self.env.is_faulty() {
-            return self.heal();
-        }
-        self.env.after(300 * MS, 9 * SECOND, Event::Fault);
-        let now = self.env.now;
-        let until = now + self.env.rng.between(500 * MS, 15 * SECOND);
-        match self.env.rng.below(12) {
-            0..=2 => {
-                let Some(epoch) = self.somebody() else { return };
-                let Some(machine) = self.env.homes.get(&epoch).copied() else { return };
-                self.env.tally.kills += 1;
-                self.end(epoch);
-                self.env.after(200 * MS, 20 * SECOND, Event::Start(machine));
-            }
-            3..=5 => {
-                let Some(epoch) = self.somebody() else { return };
-                self.env.tally.pauses += 1;
-                self.env.paused.insert(epoch);
-                let longest = *self.env.rng.pick(&[2, 5, 20, 60]);
-                self.env.after(200 * MS, longest * SECOND, Event::Resume(epoch));
-            }
-            6 | 7 => {
-                self.env.tally.cuts += 1;
-                let count = self.env.machines.len();
-                let (a, b) = (self.env.rng.index(count), self.env.rng.index(count));
-                self.env.cuts.insert((a, b), until);
-                if self.env.rng.one_in(2) {
-                    self.env.cuts.insert((b, a), until);
-                }
-            }
-            8 => {
-                self.env.tally.outages += 1;
-                let is_for_all = self.env.rng.one_in(3);
-                let one = self.env.rng.index(self.env.machines.len());
-                for (index, machine) in self.env.machines.iter_mut().enumerate() {
-                    if is_for_all || index == one {
-                        machine.no_store_until = until;
-                    }
-                }
-            }
-            9 => {
-                self.env.tally.lies += 1;
-                self.env.lies_until = until;
-            }
-            _ => {
-                // A machine comes, or one goes in order.
-                let idle = self.env.machines.iter().position(|it| !it.is_wanted);
-                match (idle, self.somebody()) {
-                    (Some(machine), _) if self.env.rng.one_in(2) => self.start(machine),
-                    (_, Some(epoch)) if self.processes.len() > 1 => {
-                        self.env.send(epoch, epoch, Message::Leave);
-                    }
-                    _ => {}
-                }
-            }
-        }
-    }
-
-    fn heal(&mut self) {
-        self.env.cuts.clear();
-        self.env.lies_until = 0;
-        for machine in &mut self.env.machines {
-            machine.no_store_until = 0;
-        }
-        let paused: Vec<Epoch> = self.env.paused.iter().copied().collect();
-        for epoch in paused {
-            self.resume(epoch);
-        }
-        for machine in 0..self.env.machines.len() {
-            self.start(machine);
-        }
-    }
-
-    fn unrest(&self) -> String {
-        use std::fmt::Write as _;
-        let mut text = format!("{} pushes are open;", self.env.ledger.open());
-        for (epoch, process) in &self.processes {
-            let _ = write!(
-                text,
-                " {epoch}: map {}, {} edits, wants {:?}, recovers {:?}, {:?};",
-                process.member.number(),
-                process.edits.len(),
-                process.wanted_seals,
-                process.recovering,
-                process.unsettled,
-            );
-        }
-        let _ = write!(text, " {:?}", self.env.ledger.newest().map(|entry| &entry.map));
-        text
-    }
-
-    fn is_at_rest(&self) -> bool {
-        let Some(newest) = self.env.ledger.newest() else { return false };
-        let map = &newest.map;
-        self.env.ledger.open() == 0
-            && map.members.keys().eq(self.processes.keys())
-            && self.is_balanced(map)
-            && map.slots.iter().all(|slot| {
-                slot.next.is_none()
-                    && slot.heritage.is_empty()
-                    && slot.owner.is_some_and(|owner| map.members.contains_key(&owner))
-            })
-            && self.processes.values().all(|it| {
-                it.member.number() == newest.number
-                    && it.asks.is_empty()
-                    && it.pushes.is_empty()
-                    && it.wal_flight.is_none()
-                    && it.wal_queue.is_empty()
-            })
-    }
-
-    /// Whether shares differ by at most one partition.
-    fn is_balanced(&self, map: &Map) -> bool {
-        let shares = self
-            .processes
-            .keys()
-            .map(|epoch| map.slots.iter().filter(|slot| slot.owner == Some(*epoch)).count());
-        let (most, least) = (shares.clone().max(), shares.min());
-        most.unwrap_or(0) <= least.unwrap_or(0) + 1
-    }
-
-    /// A query of everything, from each node, without the ordinary events beside it.
-    fn last_look(&mut self) -> Result<(), String> {
-        let everything: Vec<Partition> = (0..self.env.partitions).collect();
-        let before = self.env.tally.answers;
-        let asked = self.processes.len() as u64;
-        let begun = self.env.now + 1;
-        let all: Vec<Epoch> = self.processes.keys().copied().collect();
-        for to in all {
-            let partitions = everything.clone();
-            self.env
-                .at(begun + 1, Event::To(to, Message::ClientQuery { query: begun, partitions }));
-        }
-        let until = self.env.now + 20 * SECOND;
-        while self.env.now < until && self.env.tally.answers < before + asked {
-            let Some(event) = self.env.next() else { break };
-            if matches!(event, Event::Query) {
-                continue;
-            }
-            self.take(event);
-            if let Some(fault) = self.env.fault.take() {
-                return Err(format!("at rest: {fault}"));
-            }
-        }
-        if self.env.tally.answers < before + asked {
-            return Err("a query at rest has no answer".to_owned());
-        }
-        Ok(())
-    }
 }
 
 impl Process {
-    fn take(&mut self, env: &mut Env, message: Message) {
+    pub(crate) fn take(&mut self, env: &mut Env, message: Message) {
         match message {
             Message::Tick => self.step(env, Input::Tick),
             Message::Hint => self.hint(env),

@@ -88,7 +88,7 @@ impl Process {
             PushStep::Stored => {
                 let id = it.id;
                 self.pushes.remove(&task);
-                if !(env.is_faulty() && env.rng.one_in(20)) {
+                if env.has_clients(self.me) && !(env.is_faulty() && env.rng.one_in(20)) {
                     env.ledger.done.insert(id);
                 }
             }
@@ -250,6 +250,9 @@ fn judge(env: &mut Env, it: &AskTask, snapshot: Snapshot<Vec<Copy>>) {
     env.tally.answers += 1;
     env.tally.answers_beside_changes += u64::from(env.ledger.is_changing(env.now));
     let times = (it.begun, env.now);
+    if env.is(Mutant::BrokenClocksAtRest) && !env.is_at_rest {
+        return;
+    }
     if let Err(what) = env.ledger.answered(times, &it.partitions, &copies) {
         env.wrong(format!("{what}; by map {} {:?}", snapshot.number, snapshot.positions));
     }
