@@ -217,7 +217,7 @@ impl Process {
 
     /// What an engine does from time to time: seals, merges, removes what nobody needs.
     pub(crate) fn work(&mut self, env: &mut Env) {
-        let slowest = if env.is_quick && env.is_faulty() { 301 } else { 2_500 };
+        let slowest = if env.is_quick && env.is_faulty() { 100 } else { 2_500 };
         env.after(slowest * MS / 10, slowest * MS, Event::To(self.me, Message::Work));
         let owned: Vec<Partition> = (0..env.partitions)
             .filter(|partition| self.member.map().owner(*partition) == Some(self.me))

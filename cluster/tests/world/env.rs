@@ -106,6 +106,8 @@ pub(crate) struct Env {
     /// Until when messages from one machine to another are lost.
     pub(crate) cuts: BTreeMap<(usize, usize), u64>,
     pub(crate) lies_until: u64,
+    /// A process that lives, and that hints call dead while they lie; without one they say anything.
+    pub(crate) victim: Option<Epoch>,
     pub(crate) heal_at: u64,
     pub(crate) ledger: Ledger,
     pub(crate) tally: Tally,
@@ -131,6 +133,7 @@ impl Env {
             paused: BTreeSet::new(),
             cuts: BTreeMap::new(),
             lies_until: 0,
+            victim: None,
             heal_at: u64::MAX,
             ledger: Ledger::default(),
             tally: Tally::default(),

@@ -13,7 +13,7 @@ impl World {
         self.env.after(300 * MS, 9 * SECOND, Event::Fault);
         let now = self.env.now;
         let until = now + self.env.rng.between(500 * MS, 15 * SECOND);
-        match self.env.rng.below(12) {
+        match self.env.rng.below(13) {
             0..=2 => {
                 let Some(epoch) = self.somebody() else { return };
                 let Some(machine) = self.env.homes.get(&epoch).copied() else { return };
@@ -51,9 +51,10 @@ impl World {
                     }
                 }
             }
-            9 => {
+            9 | 10 => {
                 self.env.tally.lies += 1;
                 self.env.lies_until = until;
+                self.env.victim = self.somebody().filter(|_| self.env.rng.one_in(2));
             }
             _ => {
                 // A machine comes, or one goes in order.

@@ -72,8 +72,13 @@ fn no_entry_is_lost_and_no_answer_contradicts_another() {
 #[test]
 fn each_rule_is_needed() {
     for mutant in MUTANTS {
-        let found =
-            (0..3_000u64).find_map(|seed| run::run(seed, Some(mutant)).err().map(|it| (seed, it)));
+        // A world that does not come to rest has not noticed anything.
+        let notices =
+            |what: &String| ["missing", "twice", "stops:"].iter().any(|sign| what.contains(sign));
+        let found = (0..3_000u64).find_map(|seed| {
+            let what = run::run(seed, Some(mutant)).err().filter(notices)?;
+            Some((seed, what))
+        });
         match found {
             Some((seed, what)) => println!("{mutant:?}: {} seeds: {:.150}", seed + 1, what),
             None => panic!("nobody notices {mutant:?}"),

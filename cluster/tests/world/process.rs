@@ -155,7 +155,11 @@ impl Process {
             Effect::Recover { partition, since, from } => {
                 self.recovering.insert(partition, since);
                 env.tally.replays += 1;
-                let slowest = if env.is_faulty() && !env.is_quick { 4_000 } else { 200 };
+                let slowest = match (env.is_quick, env.is_faulty()) {
+                    (true, _) => 50,
+                    (false, true) => 4_000,
+                    (false, false) => 200,
+                };
                 let message = Message::Recover { partition, since, from };
                 env.after(20 * MS, slowest * MS, Event::To(self.me, message));
             }
@@ -201,7 +205,9 @@ impl Process {
             .copied()
             .filter(|peer| env.is_reachable(self.me, *peer) && !env.paused.contains(peer))
             .collect();
-        if env.now < env.lies_until {
+        if env.now < env.lies_until && env.victim.is_some() {
+            alive.retain(|peer| env.victim != Some(*peer));
+        } else if env.now < env.lies_until {
             for peer in self.member.map().members.keys() {
                 if env.rng.one_in(2) && !alive.remove(peer) {
                     alive.insert(*peer);

@@ -1,6 +1,6 @@
 //! The end of a run: the healed world comes to rest, and then everything is there.
 
-use logsvc_cluster::map::{Epoch, Map, Partition};
+use logsvc_cluster::map::{Epoch, Map, Partition, State};
 
 use super::env::{Event, Message, SECOND};
 use super::run::World;
@@ -30,6 +30,7 @@ impl World {
         self.env.ledger.open() == 0
             && map.members.keys().eq(self.processes.keys())
             && self.is_balanced(map)
+            && map.members.values().all(|info| info.state == State::Active)
             && map.slots.iter().all(|slot| {
                 slot.next.is_none()
                     && slot.heritage.is_empty()

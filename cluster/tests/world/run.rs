@@ -127,7 +127,8 @@ impl World {
             self.env.tally.leaves += 1;
         }
         if !has_left || self.env.rng.one_in(2) {
-            self.env.after(100 * MS, 3 * SECOND, Event::Start(machine));
+            let slowest = if self.env.is_quick { 150 } else { 3_000 };
+            self.env.after(20 * MS, slowest * MS, Event::Start(machine));
         }
     }
 
