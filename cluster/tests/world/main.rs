@@ -28,9 +28,9 @@ pub(crate) enum Mutant {
     EditBehindHandOver,
     ForgetWithoutAdoption,
     LastAttemptProves,
-    /// Clocks go at 0.3 to 30 times the right rate.
+    /// Clocks go at 0.1 to 5 times the right rate.
     BrokenClocks,
-    /// At 0.3 to 3 times, and only answers of a healed world are judged.
+    /// They go at 0.3 to 3 times, and only answers of a healed world are judged.
     BrokenClocksAtRest,
 }
 

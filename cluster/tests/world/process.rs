@@ -51,6 +51,7 @@ pub(crate) struct Process {
     pub(crate) pushes: BTreeMap<u64, PushTask>,
     pub(crate) asks: BTreeMap<u64, AskTask>,
     pub(crate) parked: Vec<Parked>,
+    pub(crate) is_leaving: bool,
     next_tick: u64,
 }
 
@@ -107,6 +108,7 @@ impl Process {
             pushes: BTreeMap::new(),
             asks: BTreeMap::new(),
             parked: Vec::new(),
+            is_leaving: false,
             next_tick: u64::MAX,
         }
     }

@@ -1,8 +1,10 @@
 //! The end of a run: the healed world comes to rest, and then everything is there.
 
-use logsvc_cluster::map::{Epoch, Map, Partition, State};
+use logsvc_cluster::map::{Epoch, Map, Partition};
+use logsvc_cluster::member::Accept;
 
 use super::env::{Event, Message, SECOND};
+use super::process::Process;
 use super::run::World;
 
 impl World {
@@ -30,12 +32,12 @@ impl World {
         self.env.ledger.open() == 0
             && map.members.keys().eq(self.processes.keys())
             && self.is_balanced(map)
-            && map.members.values().all(|info| info.state == State::Active)
             && map.slots.iter().all(|slot| {
                 slot.next.is_none()
                     && slot.heritage.is_empty()
                     && slot.owner.is_some_and(|owner| map.members.contains_key(&owner))
             })
+            && self.processes.values().all(|it| self.is_ready(it))
             && self.processes.values().all(|it| {
                 it.member.number() == newest.number
                     && it.asks.is_empty()
@@ -43,6 +45,15 @@ impl World {
                     && it.wal_flight.is_none()
                     && it.wal_queue.is_empty()
             })
+    }
+
+    /// Whether it stays, and the lease of all that it owns is over.
+    fn is_ready(&self, process: &Process) -> bool {
+        let now = process.local(&self.env);
+        let mut partitions = 0..self.env.partitions;
+        !process.is_leaving
+            && partitions
+                .all(|partition| process.member.may_accept(partition, now) != Accept::NotYet)
     }
 
     /// Whether shares differ by at most one partition.
@@ -80,7 +91,7 @@ impl World {
             }
         }
         if self.env.tally.answers < before + asked {
-            return Err("a query at rest has no answer".to_owned());
+            return Err(format!("a query at rest has no answer: {}", self.unrest()));
         }
         Ok(())
     }

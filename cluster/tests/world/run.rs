@@ -50,13 +50,12 @@ impl World {
         env.is_quick = env.rng.one_in(3);
         let count = env.rng.between(2, 5);
         for machine in 0..count as usize {
-            let (slow, fast) = match mutant {
-                Some(Mutant::BrokenClocks) => (300, 30_000),
-                // A clock that is much faster makes each proof too old at once.
-                Some(Mutant::BrokenClocksAtRest) => (300, 3_000),
-                _ => (900, 1_100),
+            let offset = env.rng.below(1 << 50);
+            let rate = match mutant {
+                Some(Mutant::BrokenClocks) => *env.rng.pick(&[100, 1_000, 5_000]),
+                Some(Mutant::BrokenClocksAtRest) => *env.rng.pick(&[300, 1_000, 3_000]),
+                _ => env.rng.between(900, 1_100),
             };
-            let (offset, rate) = (env.rng.below(1 << 50), env.rng.between(slow, fast));
             let is_wanted = machine < 2 || env.rng.one_in(2);
             env.machines.push(Machine {
                 offset,
@@ -74,7 +73,8 @@ impl World {
         env.heal_at = heal_at;
         env.after(SECOND, 8 * SECOND, Event::Fault);
         env.at(heal_at, Event::Fault);
-        for id in 0..env.rng.between(20, 150) {
+        let most = if env.is_quick { 300 } else { 150 };
+        for id in 0..env.rng.between(20, most) {
             let partition = env.rng.below(u64::from(env.partitions)) as Partition;
             let time = env.rng.between(SECOND, heal_at);
             env.ledger.pushed(id, partition);
@@ -197,7 +197,10 @@ impl Process {
             Message::Tick => self.step(env, Input::Tick),
             Message::Hint => self.hint(env),
             Message::Work => self.work(env),
-            Message::Leave => self.step(env, Input::Leave),
+            Message::Leave => {
+                self.is_leaving = true;
+                self.step(env, Input::Leave);
+            }
             Message::MapRead { number, outcome } => self.step(env, Input::Read { number, outcome }),
             Message::MapCreated { number, outcome } => {
                 self.step(env, Input::Created { number, outcome });
