@@ -210,6 +210,27 @@ fn a_hand_over_waits_for_its_own_seal() {
     assert_eq!(member.may_accept(3, rig.now), Accept::NotOwner);
 }
 
+/// The heir by hand does not wait. If it came within the lease, an earlier owner could answer still.
+#[test]
+fn nothing_is_handed_over_within_a_lease() {
+    let mut rig = Rig::new();
+    let mut member = rig.member(A);
+    rig.tell(&mut member, Input::Tick);
+    rig.tell(&mut member, Input::Alive(BTreeSet::from([A, B])));
+    rig.forge(|entry| {
+        let mut info = entry.map.members[&A].clone();
+        info.name = "b".to_owned();
+        entry.map.members.insert(B, info);
+        entry.map.slots[3].next = Some(B);
+    });
+    rig.tell(&mut member, Input::Heard(2));
+    rig.pass(&mut member, Duration::from_millis(1_249));
+    assert_eq!(rig.asked, vec![]);
+    rig.pass(&mut member, Duration::from_millis(1));
+    let seals = |it: &Effect| matches!(it, Effect::Seal { partition: 3, .. });
+    assert!(rig.asked.iter().any(seals), "{:?}", rig.asked);
+}
+
 #[test]
 fn who_has_sent_a_hand_over_does_not_answer() {
     let (mut rig, mut member) = Rig::first();
