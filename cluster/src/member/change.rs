@@ -138,7 +138,7 @@ impl Member {
 
     fn forget(&self, next: &mut Map) {
         let Some((epochs, position)) = &self.adopted else { return };
-        // A claim of this very map may need one again: it did not own anything, so it does not.
+        // Who owns nothing and is in no heritage stays so, but others may have forgotten it already.
         let unneeded = next.unneeded();
         let gone: BTreeSet<Epoch> = epochs.intersection(&unneeded).copied().collect();
         if !gone.is_empty() {
@@ -162,7 +162,6 @@ impl Member {
         let list: Vec<(usize, Option<Epoch>)> = list
             .filter_map(|(index, slot)| moves(self, slot, index).map(|to| (index, to)))
             .collect();
-        // A slot that was handed over just now has its plan fulfilled.
         if list.is_empty() {
             return;
         }
