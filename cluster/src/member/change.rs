@@ -228,7 +228,7 @@ impl Member {
             if self.fenced.contains_key(&epoch) {
                 continue;
             }
-            let mut slots = self.own.map.slots.iter().zip(&self.planned.owners).peekable();
+            let mut slots = self.own.map.slots.iter().zip(&self.planned.owners);
             let is_heir = slots.any(|(slot, to)| slot.owner == Some(epoch) && *to == Some(self.me));
             if is_heir || rank == 0 || self.is_due(now, since.after(patience)) {
                 return Some(epoch);
