@@ -109,6 +109,15 @@ pub struct Entry {
     object: Bytes,
 }
 
+impl Entry {
+    /// The memory of an entry that is written, without content; `None` if a request still has it.
+    pub fn into_memory(self) -> Option<Vec<u8>> {
+        let mut object = self.object.try_into_mut().ok()?;
+        object.clear();
+        Some(object.into())
+    }
+}
+
 /// Writes a log.
 pub struct LogWriter<R> {
     store: Store<R>,
@@ -126,9 +135,21 @@ impl<R: Runtime> LogWriter<R> {
 
     /// Gives an entry its number. It has to be written, or the log ends here.
     pub fn begin(&mut self, payload: &[u8]) -> Entry {
+        self.begin_with(|header| header.encode(payload))
+    }
+
+    /// The same for a payload that stands behind [`HEADER_LEN`] bytes, which become the header.
+    ///
+    /// # Panics
+    /// The bytes have no room for a header.
+    pub fn begin_in_place(&mut self, object: Vec<u8>) -> Entry {
+        self.begin_with(|header| header.encode_in_place(object))
+    }
+
+    fn begin_with(&mut self, encode: impl FnOnce(Header) -> Bytes) -> Entry {
         let nonce = Nonce::random(&self.runtime);
         let header = Header { kind: KIND_ENTRY, nonce, previous: self.last };
-        let entry = Entry { number: self.next, object: header.encode(payload) };
+        let entry = Entry { number: self.next, object: encode(header) };
         self.next += 1;
         self.last = nonce;
         entry

@@ -67,18 +67,30 @@ impl Header {
     #[must_use]
     pub fn encode(&self, payload: &[u8]) -> Bytes {
         let mut out = Vec::with_capacity(HEADER_LEN + payload.len());
-        out.extend(MAGIC);
-        out.extend(VERSION.to_le_bytes());
-        out.extend([0; 4]);
-        out.extend(self.kind.to_le_bytes());
-        out.extend(crc32c::crc32c(payload).to_le_bytes());
-        out.extend((payload.len() as u64).to_le_bytes());
-        out.extend(self.nonce.0);
-        out.extend(self.previous.0);
-        let crc = crc32c::crc32c(&out);
-        out[12..16].copy_from_slice(&crc.to_le_bytes());
+        out.extend([0; HEADER_LEN]);
         out.extend(payload);
-        out.into()
+        self.encode_in_place(out)
+    }
+
+    /// The same of a payload that stands behind [`HEADER_LEN`] bytes, which become the header. Nothing
+    /// is copied.
+    ///
+    /// # Panics
+    /// The bytes have no room for a header.
+    #[must_use]
+    pub fn encode_in_place(&self, mut object: Vec<u8>) -> Bytes {
+        let (header, payload) = object.split_at_mut(HEADER_LEN);
+        header[..8].copy_from_slice(&MAGIC);
+        header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        header[12..16].fill(0);
+        header[16..20].copy_from_slice(&self.kind.to_le_bytes());
+        header[20..24].copy_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+        header[24..32].copy_from_slice(&(payload.len() as u64).to_le_bytes());
+        header[PROOF].copy_from_slice(&self.nonce.0);
+        header[PROOF.end..].copy_from_slice(&self.previous.0);
+        let crc = crc32c::crc32c(header);
+        header[12..16].copy_from_slice(&crc.to_le_bytes());
+        object.into()
     }
 
     /// Takes an object apart.

@@ -15,6 +15,7 @@ use logsvc_runtime::{CoreId, Runtime};
 use logsvc_store::Store;
 use logsvc_store::double::{Faults, World};
 use logsvc_store::log::{Entry, LogContent, LogError, LogName, LogWriter, fence, read_log};
+use logsvc_store::object::HEADER_LEN;
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 use support::{Kind, Place};
@@ -49,14 +50,20 @@ async fn write(
     let mut left = (0..entries).map(|number| format!("entry {number}").into_bytes());
     // The writer numbers entries, and others send them.
     let sender = Rc::new(LogWriter::new(runtime.clone(), store, log()));
+    // Memory of entries that are written serves again, where nothing else has it.
+    let spares: Rc<RefCell<Vec<Vec<u8>>>> = Rc::default();
     let send = |entry: Entry| -> LocalBoxFuture<'static, Result<(), LogError>> {
         let (sender, runtime) = (Rc::clone(&sender), runtime.clone());
+        let spares = Rc::clone(&spares);
         Box::pin(async move {
             loop {
                 match sender.write(&entry, runtime.now().after(Duration::from_millis(500))).await {
                     // Nobody knows, so it is written again.
                     Err(LogError::Store(_)) => {}
-                    other => return other,
+                    other => {
+                        spares.borrow_mut().extend(entry.into_memory());
+                        return other;
+                    }
                 }
             }
         })
@@ -66,7 +73,11 @@ async fn write(
         while sent.len() < window
             && let Some(payload) = left.next()
         {
-            sent.push_back(send(writer.begin(&payload)));
+            let mut object = spares.borrow_mut().pop().unwrap_or_default();
+            assert!(object.is_empty());
+            object.resize(HEADER_LEN, 0);
+            object.extend_from_slice(&payload);
+            sent.push_back(send(writer.begin_in_place(object)));
             waiting.push_back(payload);
         }
         match sent.next().await {

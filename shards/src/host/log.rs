@@ -58,7 +58,7 @@ impl<R: Runtime> Log<R> {
                     let (result, opened) = match files.open(header, next).await {
                         Ok(file) => {
                             if let Some(sink) = sink {
-                                sink.send(&runtime, header.name, 0, header.encode()).await;
+                                sink.send(&runtime, header.name, 0, &header.encode()).await;
                             }
                             (Ok(()), Some(file))
                         }
@@ -113,7 +113,7 @@ async fn send_frame<R: Runtime>(
     // A commit without a frame only syncs.
     let Some(header) = FrameHeader::decode_any(frame) else { return };
     let len = (FRAME_HEADER_LEN + header.payload_len as usize).min(frame.len());
-    sink.send(runtime, name, offset, frame[..len].to_vec()).await;
+    sink.send(runtime, name, offset, &frame[..len]).await;
 }
 
 async fn commit<F: File>(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use flume::{Receiver, Sender};
 use logsvc_runtime::{Budget, CoreId, Monotonic, Runtime};
 
-use super::{Confirmation, PATIENCE, Piece, SinkStatus};
+use super::{Confirmation, PATIENCE, Piece, SinkStatus, Spares};
 use crate::wal::format::WalName;
 
 /// How often a core that has found no room looks again.
@@ -21,6 +21,7 @@ pub(crate) struct SinkEnd {
     confirmations: Receiver<Confirmation>,
     memory: Budget,
     status: Arc<SinkStatus>,
+    spares: Spares,
     /// Pieces that were sent, the one that waits for room among them.
     sent: Cell<u64>,
     confirmed: Cell<u64>,
@@ -45,10 +46,22 @@ impl SinkEnd {
         confirmations: Receiver<Confirmation>,
         memory: Budget,
         status: Arc<SinkStatus>,
+        spares: Spares,
     ) -> SinkEnd {
         let (sent, confirmed, since) = (Cell::new(0), Cell::new(0), Cell::new(Monotonic(0)));
         let (core, lost) = (core.0, OnceCell::new());
-        SinkEnd { core, pieces, confirmations, memory, status, sent, confirmed, since, lost }
+        SinkEnd {
+            core,
+            pieces,
+            confirmations,
+            memory,
+            status,
+            spares,
+            sent,
+            confirmed,
+            since,
+            lost,
+        }
     }
 
     /// The confirmations of the core, to be given to [`SinkEnd::take`].
@@ -63,7 +76,7 @@ impl SinkEnd {
         runtime: &R,
         name: WalName,
         offset: u64,
-        bytes: Vec<u8>,
+        bytes: &[u8],
     ) {
         if !self.is_waiting() {
             self.since.set(runtime.now());
@@ -81,7 +94,9 @@ impl SinkEnd {
             runtime.sleep_until(runtime.now().after(ROOM_PAUSE)).await;
         };
         if self.lost.get().is_none() {
-            let piece = Piece { core: self.core, sequence, name, offset, bytes, memory };
+            let mut copy = self.spares.take(bytes.len());
+            copy.extend_from_slice(bytes);
+            let piece = Piece { core: self.core, sequence, name, offset, bytes: copy, memory };
             // Without a sink nobody confirms it, which is noticed.
             let _ = self.pieces.send(piece);
         }

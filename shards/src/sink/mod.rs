@@ -16,6 +16,8 @@
 //! - Bytes on their way stay below [`SinkConfig::waiting_max_bytes`]. A core whose piece has found
 //!   no room for [`PATIENCE`] sends it nevertheless, and takes no further entries: so there may be two
 //!   frames per core more.
+//! - Memory of pieces and objects serves again while there are further ones, and is freed when the
+//!   bucket has all ([`spare`]).
 //! - An object stays until live segments hold all entries of its files ([`WalIndex`]). The newest one
 //!   stays, too, until somebody asks for the end of the log: then an object without pieces follows.
 //!
@@ -31,6 +33,7 @@ mod index;
 pub(crate) mod pieces;
 mod restore;
 mod run;
+mod spare;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -51,10 +54,19 @@ pub use self::pieces::PieceError;
 pub use self::restore::RestoreError;
 pub(crate) use self::restore::restore;
 pub use self::run::Sink;
+use self::run::Ways;
+use self::spare::Spares;
 pub use self::status::{SinkNumbers, SinkStatus};
 
 /// How long nothing may be confirmed before pushes are refused.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Pieces whose memory waits for others, for each core.
+const SPARE_PIECES_PER_CORE: usize = 2;
+/// Longer pieces are rare, and their memory is freed.
+const SPARE_PIECE_MAX_BYTES: usize = 2 << 20;
+/// Objects whose memory waits for others.
+const SPARE_OBJECTS: usize = 2;
 
 /// Where the logs are, below the prefix of the bucket.
 pub(crate) const FOLDER: &str = "wal";
@@ -116,6 +128,8 @@ pub struct SinkMesh {
     pieces: (Sender<Piece>, Receiver<Piece>),
     confirmations: Arc<[(Sender<Confirmation>, Receiver<Confirmation>)]>,
     memory: Budget,
+    /// Memory of pieces.
+    spares: Spares,
     status: Arc<SinkStatus>,
 }
 
@@ -131,6 +145,7 @@ impl SinkMesh {
             confirmations: (0..cores).map(|_| flume::unbounded()).collect(),
             status: Arc::new(SinkStatus::new(cores, memory.clone())),
             memory,
+            spares: Spares::new(usize::from(cores) * SPARE_PIECES_PER_CORE, SPARE_PIECE_MAX_BYTES),
         }
     }
 
@@ -138,7 +153,8 @@ impl SinkMesh {
     pub(crate) fn attach(&self, core: CoreId) -> SinkEnd {
         let confirmations = self.confirmations[core.index()].1.clone();
         let (pieces, memory) = (self.pieces.0.clone(), self.memory.clone());
-        SinkEnd::new(core, pieces, confirmations, memory, Arc::clone(&self.status))
+        let (status, spares) = (Arc::clone(&self.status), self.spares.clone());
+        SinkEnd::new(core, pieces, confirmations, memory, status, spares)
     }
 
     /// The sink, once. To be made on core 0, with the epoch of the node's plan.
@@ -153,8 +169,8 @@ impl SinkMesh {
     ) -> Result<Sink<R>, NameError> {
         let log = log_of(epoch)?;
         let cores = self.confirmations.iter().map(|(sender, _)| sender.clone()).collect();
-        let pieces = self.pieces.1.clone();
-        Ok(Sink::new(runtime, store, log, pieces, cores, self.config, Arc::clone(&self.status)))
+        let ways = Ways { pieces: self.pieces.1.clone(), cores, spares: self.spares.clone() };
+        Ok(Sink::new(runtime, store, log, ways, self.config, Arc::clone(&self.status)))
     }
 
     /// Numbers for metrics; for all cores.

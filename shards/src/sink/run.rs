@@ -15,9 +15,10 @@ use futures_util::stream::{FuturesOrdered, Stream, StreamExt};
 use logsvc_runtime::{Latch, Monotonic, Reservation, Runtime};
 use logsvc_store::Store;
 use logsvc_store::log::{Entry, LogError, LogName, LogWriter};
+use logsvc_store::object::HEADER_LEN;
 
 use super::pieces::{PIECE_HEADER_LEN, PieceRef, write_piece};
-use super::{Confirmation, Piece, SinkConfig, SinkStatus, WalIndex};
+use super::{Confirmation, Piece, SPARE_OBJECTS, SinkConfig, SinkStatus, Spares, WalIndex};
 use crate::wal::format::WalName;
 
 /// How long one attempt to write an object has patience with the bucket.
@@ -31,7 +32,7 @@ const TOLD_INTERVAL: Duration = Duration::from_secs(60);
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
 
 type Timer = Pin<Box<dyn Future<Output = ()>>>;
-type Writes = FuturesOrdered<LocalBoxFuture<'static, Result<Written, LogError>>>;
+type Writes = FuturesOrdered<LocalBoxFuture<'static, Result<Ended, LogError>>>;
 
 /// See [`super`].
 pub struct Sink<R: Runtime> {
@@ -40,19 +41,29 @@ pub struct Sink<R: Runtime> {
     numbers: LogWriter<R>,
     /// Writes them. Only the object counts, so it need not be the one that gave the number.
     writer: Rc<LogWriter<R>>,
-    pieces: Receiver<Piece>,
-    cores: Vec<Sender<Confirmation>>,
+    ways: Ways,
     config: SinkConfig,
     status: Arc<SinkStatus>,
     index: WalIndex,
     /// The next object.
     gathered: Gathered,
-    payload: Vec<u8>,
+    /// Room for its header, and the payload; without both if nothing was gathered.
+    object: Vec<u8>,
+    object_memory: Spares,
     /// The piece that was begun, and how many of its bytes are in objects.
     rest: Option<(Piece, usize)>,
     /// Objects that count, and that the bucket does not know of yet.
     counted: VecDeque<Written>,
     is_stopping: bool,
+}
+
+/// The sink's ends of the ways.
+pub(super) struct Ways {
+    pub(super) pieces: Receiver<Piece>,
+    /// Where each core gets its confirmations.
+    pub(super) cores: Vec<Sender<Confirmation>>,
+    /// Where the memory of pieces goes.
+    pub(super) spares: Spares,
 }
 
 /// What an object stands for.
@@ -65,6 +76,9 @@ struct Gathered {
     memory: Vec<Reservation>,
 }
 
+/// An object that was written, and its memory if nothing else uses it.
+type Ended = (Written, Option<Vec<u8>>);
+
 /// An object that counts if all before it do.
 #[derive(Debug)]
 struct Written {
@@ -76,7 +90,7 @@ struct Written {
 /// What the sink has waited for.
 enum Event {
     Piece(Piece),
-    Written(Result<Written, LogError>),
+    Written(Result<Ended, LogError>),
     Announced,
     /// Somebody asks for the end of the log.
     End,
@@ -95,8 +109,7 @@ impl<R: Runtime> Sink<R> {
         runtime: R,
         store: Store<R>,
         log: LogName,
-        pieces: Receiver<Piece>,
-        cores: Vec<Sender<Confirmation>>,
+        ways: Ways,
         config: SinkConfig,
         status: Arc<SinkStatus>,
     ) -> Sink<R> {
@@ -104,12 +117,12 @@ impl<R: Runtime> Sink<R> {
         Sink {
             numbers: writer(),
             writer: Rc::new(writer()),
-            pieces,
-            cores,
+            ways,
             config,
             index: WalIndex::new(Arc::clone(&status)),
             gathered: Gathered::default(),
-            payload: Vec::new(),
+            object: Vec::new(),
+            object_memory: Spares::new(SPARE_OBJECTS, HEADER_LEN + config.max_bytes),
             rest: None,
             counted: VecDeque::new(),
             is_stopping: false,
@@ -131,11 +144,12 @@ impl<R: Runtime> Sink<R> {
     pub async fn run(mut self, stop: Latch) -> Result<(), LogError> {
         let mut writes = Writes::new();
         let result = self.work(&mut writes, &stop).await;
+        self.ways.spares.free();
         if let Err(error) = &result {
             self.status.note_lost();
             tracing::error!("no entry is acknowledged any more: {error}");
             let why: Arc<str> = error.to_string().into();
-            for core in &self.cores {
+            for core in &self.ways.cores {
                 // A core that is gone asks nothing.
                 let _ = core.send(Confirmation::Lost(Arc::clone(&why)));
             }
@@ -144,7 +158,7 @@ impl<R: Runtime> Sink<R> {
     }
 
     async fn work(&mut self, writes: &mut Writes, stop: &Latch) -> Result<(), LogError> {
-        let mut pieces = self.pieces.clone().into_stream();
+        let mut pieces = self.ways.pieces.clone().into_stream();
         let (mut timer, mut deadline): (Option<Timer>, Option<Timer>) = (None, None);
         loop {
             self.gather();
@@ -164,9 +178,15 @@ impl<R: Runtime> Sink<R> {
             let timers = [&mut timer, &mut deadline];
             match self.wait(&mut pieces, writes, timers, stop).await {
                 Event::Piece(piece) => self.rest = Some((piece, 0)),
-                Event::Written(written) => {
-                    self.counted.push_back(written?);
+                Event::Written(ended) => {
+                    let (written, memory) = ended?;
+                    memory.into_iter().for_each(|memory| self.object_memory.give(memory));
+                    self.counted.push_back(written);
                     self.confirm();
+                    if writes.is_empty() && self.has_nothing() {
+                        self.object_memory.free();
+                        self.ways.spares.free();
+                    }
                 }
                 Event::Announced => self.confirm(),
                 Event::End if self.has_nothing() && self.index.lacks_end() => {
@@ -235,13 +255,19 @@ impl<R: Runtime> Sink<R> {
     /// Brings as much of the piece that was begun into the object as there is room for.
     fn gather(&mut self) {
         let Some((piece, done)) = &mut self.rest else { return };
-        let room = self.config.max_bytes.saturating_sub(self.payload.len() + PIECE_HEADER_LEN);
+        if self.object.is_empty() {
+            self.object = self.object_memory.take(HEADER_LEN);
+            self.object.resize(HEADER_LEN, 0);
+        }
+        let room = (HEADER_LEN + self.config.max_bytes)
+            .saturating_sub(self.object.len() + PIECE_HEADER_LEN);
         let len = room.min(piece.bytes.len() - *done);
         if len == 0 && !piece.bytes.is_empty() {
             return;
         }
         let (offset, bytes) = (piece.offset + *done as u64, &piece.bytes[*done..*done + len]);
-        write_piece(&mut self.payload, PieceRef { name: piece.name, offset, bytes });
+        self.object_memory.reserve(&mut self.object, PIECE_HEADER_LEN + len);
+        write_piece(&mut self.object, PieceRef { name: piece.name, offset, bytes });
         *done += len;
         self.gathered.names.insert(piece.name);
         self.gathered.since.get_or_insert(self.runtime.now());
@@ -250,35 +276,39 @@ impl<R: Runtime> Sink<R> {
         {
             self.gathered.ends.insert(piece.core, piece.sequence);
             self.gathered.memory.extend(piece.memory);
+            self.ways.spares.give(piece.bytes);
         }
     }
 
     /// Whether the object has to go.
     fn is_due(&self) -> bool {
         let Some(since) = self.gathered.since else { return false };
-        let is_full =
-            self.rest.is_some() || self.payload.len() + PIECE_HEADER_LEN >= self.config.max_bytes;
+        let is_full = self.rest.is_some()
+            || self.object.len() + PIECE_HEADER_LEN >= HEADER_LEN + self.config.max_bytes;
         let is_old = self.runtime.now() >= since.after(self.config.max_delay);
-        is_full || is_old || (self.is_stopping && self.pieces.is_empty())
+        is_full || is_old || (self.is_stopping && self.ways.pieces.is_empty())
     }
 
     fn has_nothing(&self) -> bool {
-        self.rest.is_none() && self.gathered.since.is_none() && self.pieces.is_empty()
+        self.rest.is_none() && self.gathered.since.is_none() && self.ways.pieces.is_empty()
     }
 
     /// Begins to write what was gathered.
-    fn begin(&mut self) -> LocalBoxFuture<'static, Result<Written, LogError>> {
-        let entry = self.numbers.begin(&self.payload);
+    fn begin(&mut self) -> LocalBoxFuture<'static, Result<Ended, LogError>> {
+        let mut object = std::mem::take(&mut self.object);
+        if object.is_empty() {
+            object.resize(HEADER_LEN, 0);
+        }
+        let len_bytes = (object.len() - HEADER_LEN) as u64;
+        let entry = self.numbers.begin_in_place(object);
         let gathered = std::mem::take(&mut self.gathered);
         self.index.note_begun(entry.number, gathered.names.clone(), gathered.ends.clone());
-        let len_bytes = self.payload.len() as u64;
-        self.payload.clear();
         let written = Written { number: entry.number, len_bytes, gathered };
         let (writer, runtime) = (Rc::clone(&self.writer), self.runtime.clone());
         let status = Arc::clone(&self.status);
         Box::pin(async move {
             write(&writer, &runtime, &status, &entry).await?;
-            Ok(written)
+            Ok((written, entry.into_memory()))
         })
     }
 
@@ -292,7 +322,7 @@ impl<R: Runtime> Sink<R> {
             let delay = gathered.since.map(|since| self.runtime.now().since(since));
             self.status.note_confirmed(len_bytes, delay);
             for (core, sequence) in gathered.ends {
-                if let Some(core) = self.cores.get(usize::from(core)) {
+                if let Some(core) = self.ways.cores.get(usize::from(core)) {
                     // A core that is gone asks nothing.
                     let _ = core.send(Confirmation::UpTo(sequence));
                 }

@@ -31,7 +31,7 @@ fn nothing_is_confirmed_before_the_bucket_knows_of_the_log() {
             drop(runtime.spawn(async move { sink.run(Latch::new()).await }));
             let name = WalName { epoch: 7, shards: 1, shard: 0, index: 0 };
             for piece in 0..3 {
-                end.send(&runtime, name, piece, vec![1]).await;
+                end.send(&runtime, name, piece, &[1]).await;
                 runtime.sleep_until(runtime.now().after(Duration::from_secs(2))).await;
             }
             seen.set(world.objects().len());
