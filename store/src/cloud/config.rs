@@ -244,6 +244,13 @@ fn options(endpoint: &str) -> ClientOptions {
     ClientOptions::new().with_allow_http(endpoint.starts_with("http://"))
 }
 
+/// Whether requests to S3 leave their bodies out of the signature, as Amazon's own clients do it: over TLS
+/// nobody on the way can change a body, and to hash it takes as long as to send it. Objects have
+/// checksums of their own, which readers check.
+fn has_unsigned_bodies(endpoint: &str) -> bool {
+    endpoint.is_empty() || endpoint.starts_with("https://")
+}
+
 fn s3(config: &S3Config, connector: Connector) -> AmazonS3Builder {
     let mut builder = AmazonS3Builder::new()
         .with_http_connector(connector)
@@ -251,6 +258,7 @@ fn s3(config: &S3Config, connector: Connector) -> AmazonS3Builder {
         .with_client_options(options(&config.endpoint))
         .with_bucket_name(&config.bucket)
         .with_region(if config.region.is_empty() { "us-east-1" } else { &config.region })
+        .with_unsigned_payload(has_unsigned_bodies(&config.endpoint))
         .with_virtual_hosted_style_request(!config.has_bucket_in_path);
     if !config.endpoint.is_empty() {
         builder = builder.with_endpoint(&config.endpoint);
@@ -334,5 +342,22 @@ fn azure(config: &AzureConfig, connector: Connector) -> MicrosoftAzureBuilder {
             .with_tenant_id(tenant_id)
             .with_client_id(id)
             .with_federated_token_file(token_file),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_signed_where_they_may_change_on_the_way() {
+        for (endpoint, is_unsigned) in [
+            ("", true),
+            ("https://s3.example", true),
+            ("http://127.0.0.1:9000", false),
+            ("HTTPS://s3.example", false),
+        ] {
+            assert_eq!(has_unsigned_bodies(endpoint), is_unsigned, "{endpoint}");
+        }
     }
 }
