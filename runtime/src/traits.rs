@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::aligned::AlignedBuffer;
+use crate::owned_bytes::OwnedBytes;
 
 /// Number of a core within this process, from zero. Not the kernel's CPU number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -489,11 +490,11 @@ pub trait Reader: 'static {
 pub trait Writer: 'static {
     /// Writes the whole buffer and gives it back. A write that times out ends
     /// the connection in both directions.
-    async fn write_all(
+    async fn write_all<B: OwnedBytes>(
         &mut self,
-        buffer: Vec<u8>,
+        buffer: B,
         deadline: Monotonic,
-    ) -> (io::Result<()>, Vec<u8>);
+    ) -> (io::Result<()>, B);
 
     /// Sends everything written and then the end-of-stream mark. The reader of
     /// this connection goes on receiving for about a second, so that a peer that

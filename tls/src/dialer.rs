@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
-use logsvc_runtime::{Dial, Monotonic, Reader, Runtime, Writer, connect_host};
+use logsvc_runtime::{Dial, Monotonic, OwnedBytes, Reader, Runtime, Writer, connect_host};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
@@ -119,11 +119,11 @@ pub enum DialedWriter<R: Runtime> {
 }
 
 impl<R: Runtime> Writer for DialedWriter<R> {
-    async fn write_all(
+    async fn write_all<B: OwnedBytes>(
         &mut self,
-        buffer: Vec<u8>,
+        buffer: B,
         deadline: Monotonic,
-    ) -> (io::Result<()>, Vec<u8>) {
+    ) -> (io::Result<()>, B) {
         match self {
             DialedWriter::Plain(writer) => writer.write_all(buffer, deadline).await,
             DialedWriter::Tls(writer) => writer.write_all(buffer, deadline).await,

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use logsvc_runtime::{Monotonic, Reader, Runtime, Writer};
+use logsvc_runtime::{Monotonic, OwnedBytes, Reader, Runtime, Writer};
 use rustls::Error;
 
 use crate::session::{Fault, Plain, Session};
@@ -283,18 +283,18 @@ fn is_plain_http(first: &[u8]) -> bool {
 
 impl<R: Runtime> Writer for TlsWriter<R> {
     /// Fails with [`io::ErrorKind::NotConnected`] before the handshake is done.
-    async fn write_all(
+    async fn write_all<B: OwnedBytes>(
         &mut self,
-        buffer: Vec<u8>,
+        buffer: B,
         deadline: Monotonic,
-    ) -> (io::Result<()>, Vec<u8>) {
+    ) -> (io::Result<()>, B) {
         if self.session.has_failed() {
             return (Err(io::ErrorKind::BrokenPipe.into()), buffer);
         }
         if !self.session.is_established() {
             return (Err(io::ErrorKind::NotConnected.into()), buffer);
         }
-        (self.session.send_plain(&buffer, deadline).await, buffer)
+        (self.session.send_plain(buffer.as_ref(), deadline).await, buffer)
     }
 
     async fn shutdown(&mut self) -> io::Result<()> {

@@ -271,6 +271,7 @@ impl<R: Runtime, D: Dial> Inner<R, D> {
             RequestBody::Stream { len_bytes: None, .. } => BodyMark::Chunked,
             RequestBody::Stream { len_bytes: Some(len_bytes), .. } => BodyMark::Length(*len_bytes),
             RequestBody::Full(bytes) => BodyMark::Length(bytes.len() as u64),
+            RequestBody::Shared(bytes) => BodyMark::Length(bytes.len() as u64),
             // Without a length, servers may wait for a body of these methods.
             RequestBody::Empty
                 if [Method::POST, Method::PUT, Method::PATCH].contains(&request.method) =>

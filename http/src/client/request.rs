@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 
@@ -39,6 +40,9 @@ pub enum RequestBody {
     Empty,
     /// All bytes at once. They are not copied unless they fit into one write with the head.
     Full(Vec<u8>),
+    /// All bytes at once, which others have, too. They are never copied unless they are short. Sent in
+    /// pieces, so that a server which takes some of them is not given up.
+    Shared(Bytes),
     /// Bytes as they are made. A request with such a body is never repeated.
     Stream {
         /// Makes the pieces. Large ones are not copied.
@@ -54,6 +58,7 @@ impl RequestBody {
         match self {
             RequestBody::Empty => Some(0),
             RequestBody::Full(bytes) => Some(bytes.len() as u64),
+            RequestBody::Shared(bytes) => Some(bytes.len() as u64),
             RequestBody::Stream { len_bytes, .. } => *len_bytes,
         }
     }
@@ -93,6 +98,13 @@ impl ClientRequest {
     #[must_use]
     pub fn with_body(mut self, body: Vec<u8>) -> ClientRequest {
         self.body = RequestBody::Full(body);
+        self
+    }
+
+    /// Sets the whole body, without a copy.
+    #[must_use]
+    pub fn with_shared_body(mut self, body: Bytes) -> ClientRequest {
+        self.body = RequestBody::Shared(body);
         self
     }
 

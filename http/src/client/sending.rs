@@ -11,7 +11,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use http::StatusCode;
-use logsvc_runtime::{Monotonic, Reader, Runtime, Writer};
+use logsvc_runtime::{Monotonic, OwnedBytes, Reader, Runtime, Writer};
 
 use super::config::ClientConfig;
 use super::decode::{Piece, ResponseDecoder, ResponseHead};
@@ -23,6 +23,8 @@ use crate::encode::{LAST_CHUNK, encode_chunk_size};
 /// Bodies and pieces up to this length are copied behind what goes before them, so that one write
 /// sends both.
 const MAX_COPIED_BYTES: usize = 16 << 10;
+/// Shared bodies are sent in pieces of this many bytes.
+const SHARED_PIECE_BYTES: usize = 256 << 10;
 const SENDING: &str = "sending the request";
 const WAITING: &str = "waiting for the answer";
 
@@ -43,6 +45,7 @@ impl From<Fault> for Failure {
 pub(super) fn copied_bytes(body: &RequestBody) -> usize {
     match body {
         RequestBody::Full(bytes) if bytes.len() <= MAX_COPIED_BYTES => bytes.len(),
+        RequestBody::Shared(bytes) if bytes.len() <= MAX_COPIED_BYTES => bytes.len(),
         _ => 0,
     }
 }
@@ -110,6 +113,21 @@ impl<R: Runtime, Rd: Reader, W: Writer> Sending<'_, R, Rd, W> {
                     *bytes = returned;
                 }
                 result
+            }
+            RequestBody::Shared(bytes) => {
+                if bytes.len() <= MAX_COPIED_BYTES {
+                    out.extend_from_slice(bytes);
+                    return self.write(out).await.map(drop);
+                }
+                if !out.is_empty() {
+                    self.write(out).await?;
+                }
+                let mut rest = bytes.clone();
+                while !rest.is_empty() {
+                    let piece = rest.split_to(rest.len().min(SHARED_PIECE_BYTES));
+                    self.write_buffer(piece).await.0?;
+                }
+                Ok(())
             }
             RequestBody::Stream { source, len_bytes } => {
                 let is_chunked = len_bytes.is_none();
@@ -180,9 +198,9 @@ impl<R: Runtime, Rd: Reader, W: Writer> Sending<'_, R, Rd, W> {
     }
 
     /// Writes a buffer and gives it back, unless the server has answered meanwhile.
-    async fn write_buffer(&mut self, buffer: Vec<u8>) -> (Result<(), Stop>, Option<Vec<u8>>) {
+    async fn write_buffer<B: OwnedBytes>(&mut self, buffer: B) -> (Result<(), Stop>, Option<B>) {
         let rate = self.config.min_rate_bytes_per_s.max(1);
-        let by_rate = Duration::from_secs(buffer.len() as u64 / rate);
+        let by_rate = Duration::from_secs(buffer.as_ref().len() as u64 / rate);
         let deadline = self.runtime.now().after(self.config.progress_timeout + by_rate);
         let deadline = deadline.min(self.deadline);
         let watched = watch(

@@ -1,5 +1,6 @@
 //! Requests and answers of all kinds, against this crate's own server.
 
+use bytes::Bytes;
 use futures_util::future::join_all;
 use http::Method;
 use http::header::{CONTENT_RANGE, HeaderValue, RANGE};
@@ -33,7 +34,12 @@ pub(crate) async fn bodies_go_both_ways<R: Runtime>(runtime: R) {
         let response = client.send(post(server.target("/echo"), body.clone())).await;
         let response = response.expect("an answer");
         assert_eq!(response.left_bytes().unwrap_or(0), len_bytes as u64);
-        assert!(whole(response).await == (200, body), "{len_bytes} bytes");
+        assert!(whole(response).await == (200, body.clone()), "{len_bytes} bytes");
+        let shared = Bytes::from(body);
+        let request = post(server.target("/echo"), "").with_shared_body(shared.clone());
+        let response = client.send(request).await.expect("an answer");
+        assert!(whole(response).await == (200, shared.to_vec()), "{len_bytes} shared bytes");
+        assert!(shared.is_unique(), "the request has given them back");
     }
     assert_eq!(client.opened_connections(), 1);
     drop(client);

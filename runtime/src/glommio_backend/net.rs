@@ -17,7 +17,9 @@ use crate::balance::{Accepted, BalancedListener, OpenConnection};
 use crate::coop::CoopBudget;
 use crate::race::race;
 use crate::spare::is_lack_of_descriptors;
-use crate::{Listener, Monotonic, Reader, Runtime, SpareConnection, Writer, clock, socket};
+use crate::{
+    Listener, Monotonic, OwnedBytes, Reader, Runtime, SpareConnection, Writer, clock, socket,
+};
 
 /// A listening socket of the glommio backend.
 pub struct GlommioListener {
@@ -250,17 +252,17 @@ impl GlommioWriter {
 }
 
 impl Writer for GlommioWriter {
-    async fn write_all(
+    async fn write_all<B: OwnedBytes>(
         &mut self,
-        buffer: Vec<u8>,
+        buffer: B,
         deadline: Monotonic,
-    ) -> (io::Result<()>, Vec<u8>) {
+    ) -> (io::Result<()>, B) {
         let mut done = 0;
-        while done < buffer.len() {
+        while done < buffer.as_ref().len() {
             if self.coop.is_spent() {
                 self.runtime.yield_now().await;
             }
-            let outcome = self.write_some(&buffer[done..], deadline).await;
+            let outcome = self.write_some(&buffer.as_ref()[done..], deadline).await;
             match outcome {
                 None => {
                     // Half a message must not be followed by others.

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::pin::pin;
 use std::rc::Rc;
 
-use monoio::buf::{IoBuf, IoBufMut};
+use monoio::buf::IoBufMut;
 use monoio::io::{AsyncReadRent, AsyncWriteRent, Splitable};
 use monoio::net::TcpStream;
 use monoio::net::tcp::{TcpOwnedReadHalf, TcpOwnedWriteHalf};
@@ -17,7 +17,9 @@ use crate::balance::{Accepted, BalancedListener, OpenConnection};
 use crate::coop::CoopBudget;
 use crate::file_ops::LONGEST_TRANSFER;
 use crate::race::race;
-use crate::{Listener, Monotonic, Reader, Runtime, SpareConnection, Writer, clock, socket};
+use crate::{
+    Listener, Monotonic, OwnedBytes, Reader, Runtime, SpareConnection, Writer, clock, socket,
+};
 
 /// A listening socket of the monoio backend. One task at a time may accept.
 pub struct MonoioListener {
@@ -193,15 +195,16 @@ pub struct MonoioWriter {
 const HALF_IS_THERE: &str = "the half is there until the writer is dropped";
 
 impl Writer for MonoioWriter {
-    async fn write_all(
+    async fn write_all<B: OwnedBytes>(
         &mut self,
-        mut buffer: Vec<u8>,
+        mut buffer: B,
         deadline: Monotonic,
-    ) -> (io::Result<()>, Vec<u8>) {
+    ) -> (io::Result<()>, B) {
         let fd = self.connection.fd;
         let half = self.half.as_mut().expect(HALF_IS_THERE);
         let mut done = 0;
-        while done < buffer.len() {
+        let len = buffer.as_ref().len();
+        while done < len {
             if self.coop.is_spent() {
                 self.connection.runtime.yield_now().await;
             }
@@ -209,7 +212,7 @@ impl Writer for MonoioWriter {
                 socket::stop_both(fd);
                 return (Err(io::ErrorKind::TimedOut.into()), buffer);
             }
-            let end = buffer.len().min(done + LONGEST_TRANSFER);
+            let end = len.min(done + LONGEST_TRANSFER);
             let mut operation = pin!(self.coop.count(half.write(buffer.slice(done..end))));
             let outcome = if deadline == Monotonic::NEVER {
                 Some(operation.as_mut().await)

@@ -21,7 +21,7 @@ use super::network::Network;
 use super::timer::Timer;
 use super::world::World;
 use crate::socket::LINGER;
-use crate::{Monotonic, Reader, Writer};
+use crate::{Monotonic, OwnedBytes, Reader, Writer};
 
 /// One read or write in so many moves less than it could.
 const SHORT_ONE_IN: u64 = 3;
@@ -251,17 +251,18 @@ pub struct SimWriter {
 }
 
 impl Writer for SimWriter {
-    async fn write_all(
+    async fn write_all<B: OwnedBytes>(
         &mut self,
-        buffer: Vec<u8>,
+        buffer: B,
         deadline: Monotonic,
-    ) -> (io::Result<()>, Vec<u8>) {
+    ) -> (io::Result<()>, B) {
         let endpoint = &*self.endpoint;
         endpoint.network.step_aside().await;
         let mut timer = Timer::new(Rc::clone(&endpoint.world));
         let mut done = 0;
+        let bytes = buffer.as_ref();
         let result: io::Result<()> = poll_fn(|cx| {
-            while done < buffer.len() {
+            while done < bytes.len() {
                 if self.timed_out || endpoint.world.now_nanos() >= deadline.0 {
                     return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
                 }
@@ -277,8 +278,8 @@ impl Writer for SimWriter {
                     return timer.poll(deadline, cx).map(|()| Err(io::ErrorKind::TimedOut.into()));
                 }
                 drop(pipe);
-                let count = endpoint.network.piece(room.min(buffer.len() - done), SHORT_ONE_IN);
-                endpoint.send(Parcel::Bytes(buffer[done..done + count].to_vec()));
+                let count = endpoint.network.piece(room.min(bytes.len() - done), SHORT_ONE_IN);
+                endpoint.send(Parcel::Bytes(bytes[done..done + count].to_vec()));
                 done += count;
             }
             Poll::Ready(Ok(()))

@@ -13,11 +13,10 @@ use std::pin::pin;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_channel::oneshot;
-use futures_util::future::{Either, LocalBoxFuture, select};
+use futures_util::future::{Either, select};
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http_body_util::BodyExt;
 use logsvc_http::client::{Client, ClientError, ClientRequest, Fault, Target};
-use logsvc_http::{ChunkError, ChunkSource};
 use logsvc_runtime::{Dial, Runtime};
 use object_store::ClientOptions;
 use object_store::client::{
@@ -27,9 +26,6 @@ use object_store::client::{
 
 /// The longest answer.
 const ANSWER_MAX_BYTES: u64 = 80 << 20;
-
-/// Longer bodies are sent in pieces of this many bytes.
-const PIECE_BYTES: usize = 256 << 10;
 
 type Reply = Result<HttpResponse, HttpError>;
 
@@ -114,12 +110,10 @@ async fn send<R: Runtime, D: Dial>(client: &Client<R, D>, request: HttpRequest) 
     sent.headers.remove(CONTENT_LENGTH);
     sent.headers.remove(TRANSFER_ENCODING);
     sent.max_body_bytes = Some(ANSWER_MAX_BYTES);
-    let len_bytes = body.content_length();
-    if len_bytes > PIECE_BYTES {
-        sent = sent.with_stream(Pieces::of(body).await?, Some(len_bytes as u64));
-    } else if len_bytes > 0 {
-        let whole = body.collect().await?.to_bytes();
-        sent = sent.with_body(whole.into());
+    // One piece, which is not copied.
+    let body = body.collect().await?.to_bytes();
+    if !body.is_empty() {
+        sent = sent.with_shared_body(body);
     }
     let answer = client.send(sent).await.map_err(failed)?;
     let mut response = http::Response::builder().status(answer.status).version(answer.version);
@@ -141,39 +135,4 @@ fn failed(error: ClientError) -> HttpError {
         Fault::Body(_) => HttpErrorKind::Request,
     };
     HttpError::new(kind, error)
-}
-
-/// A body that is copied piece by piece, so that only a piece is in memory twice.
-struct Pieces {
-    /// The last one first.
-    frames: Vec<Bytes>,
-}
-
-impl Pieces {
-    async fn of(mut body: object_store::client::HttpRequestBody) -> Result<Pieces, HttpError> {
-        let mut frames = Vec::new();
-        while let Some(frame) = body.frame().await {
-            if let Ok(data) = frame?.into_data() {
-                frames.push(data);
-            }
-        }
-        frames.reverse();
-        Ok(Pieces { frames })
-    }
-
-    fn next_piece(&mut self) -> Option<Vec<u8>> {
-        let frame = self.frames.last_mut()?;
-        let piece = frame.split_to(frame.len().min(PIECE_BYTES)).to_vec();
-        if frame.is_empty() {
-            self.frames.pop();
-        }
-        Some(piece)
-    }
-}
-
-impl ChunkSource for Pieces {
-    fn next(&mut self) -> LocalBoxFuture<'_, Option<Result<Vec<u8>, ChunkError>>> {
-        let piece = self.next_piece().map(Ok);
-        Box::pin(std::future::ready(piece))
-    }
 }

@@ -12,7 +12,6 @@ use futures_util::FutureExt;
 use futures_util::future::{LocalBoxFuture, Shared};
 use http::{HeaderMap, Method, StatusCode};
 use logsvc_http::client::{Client, ClientRequest, ClientResponse, Target};
-use logsvc_http::{ChunkError, ChunkSource};
 use logsvc_runtime::{Dial, Monotonic, Runtime};
 
 use super::config::SwiftConfig;
@@ -20,8 +19,6 @@ use super::errors::{of_client, of_status};
 use super::exchange::{self, Granted, TOKEN};
 use crate::bucket::{BucketError, Reason};
 
-/// Longer bodies are sent in pieces of this many bytes.
-const PIECE_BYTES: usize = 256 << 10;
 /// The longest answer to an exchange: catalogues of large providers have some 100 KB.
 const EXCHANGE_MAX_BYTES: u64 = 4 << 20;
 /// The longest answer that is not an object or a listing.
@@ -117,11 +114,8 @@ impl<R: Runtime, D: Dial> Sessions<R, D> {
         request.headers.insert(TOKEN, session.granted.token.clone());
         // Whoever reads the body has a bound.
         request.max_body_bytes = Some(u64::MAX);
-        if ask.body.len() > PIECE_BYTES {
-            let len_bytes = Some(ask.body.len() as u64);
-            request = request.with_stream(Pieces(ask.body.clone()), len_bytes);
-        } else if ask.method == Method::PUT {
-            request = request.with_body(ask.body.to_vec());
+        if ask.method == Method::PUT {
+            request = request.with_shared_body(ask.body.clone());
         }
         self.client.send(request).await.map_err(of_client)
     }
@@ -174,16 +168,5 @@ impl<R: Runtime, D: Dial> Sessions<R, D> {
             Ok(Rc::new(Session { granted, renew_at }))
         };
         exchange.boxed_local().shared()
-    }
-}
-
-/// A body that is copied piece by piece, so that only a piece is in memory twice.
-struct Pieces(Bytes);
-
-impl ChunkSource for Pieces {
-    fn next(&mut self) -> LocalBoxFuture<'_, Option<Result<Vec<u8>, ChunkError>>> {
-        let piece = self.0.split_to(self.0.len().min(PIECE_BYTES));
-        let piece = (!piece.is_empty()).then(|| Ok(piece.to_vec()));
-        Box::pin(std::future::ready(piece))
     }
 }
