@@ -8,8 +8,8 @@
 //!
 //! What may go wrong in it: any order of tasks that independent cores could produce, and stalls of
 //! single cores (`world.rs`); the disk (`disk.rs`, `inode.rs`, `names.rs`); the network
-//! (`stream.rs`, `network.rs`, `datagrams.rs`); the end of a node at any moment, with its kernel operations half
-//! done.
+//! (`stream.rs`, `network.rs`, `datagrams.rs`), with links that are cut; the end of a node at any moment, with its
+//! kernel operations half done; a node that is stopped and goes on later (`node.rs`).
 //!
 //! Not modelled: parallel execution within a poll, so no data races between
 //! atomics; memory exhaustion; clocks that differ between nodes or go back.
@@ -192,6 +192,21 @@ impl Simulation {
     /// Sets how many of a million datagrams get lost on their way; none unless set.
     pub fn set_datagram_loss_per_million(&self, loss_per_million: u32) {
         self.network.datagrams.loss_per_million.set(loss_per_million);
+    }
+
+    /// Sets how many of a million datagrams arrive twice; none unless set.
+    pub fn set_datagram_doubles_per_million(&self, double_per_million: u32) {
+        self.network.datagrams.double_per_million.set(double_per_million);
+    }
+
+    /// Cuts the link from a node to another one, in this direction alone, until [`Simulation::heal`].
+    pub fn cut(&self, from: &Node, to: &Node) {
+        self.network.cut(from.id(), to.id());
+    }
+
+    /// Makes all links whole again.
+    pub fn heal(&self) {
+        self.network.heal();
     }
 
     /// Sets how many connections may wait at a listener; 4096 unless set.

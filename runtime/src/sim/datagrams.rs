@@ -1,7 +1,7 @@
 //! Datagrams of the simulated network.
 //!
 //! Each datagram takes its own time on the wire, so it may overtake others. It may get lost there
-//! at a rate that is zero unless set. One that finds its socket full is dropped and counted. One
+//! at a rate that is zero unless set, or arrive twice at another rate, or meet a cut link. One that finds its socket full is dropped and counted. One
 //! to an address without a socket vanishes. Sockets that share an address share the senders by
 //! their ports, as the kernel does by a hash.
 
@@ -15,6 +15,7 @@ use std::task::{Poll, Waker};
 
 use super::random::Random;
 use super::runtime::SimRuntime;
+use super::world::NodeId;
 use crate::{Datagram, Datagrams};
 
 /// The longest datagram that IPv4 can carry.
@@ -28,10 +29,12 @@ pub(super) struct Sockets {
     random: Random,
     bound: RefCell<Vec<Rc<Inbox>>>,
     pub(super) loss_per_million: Cell<u32>,
+    pub(super) double_per_million: Cell<u32>,
 }
 
 /// The datagrams that nobody has received from a socket.
 struct Inbox {
+    node: NodeId,
     address: SocketAddr,
     buffer_bytes: usize,
     waiting: RefCell<VecDeque<(Vec<u8>, SocketAddr)>>,
@@ -46,6 +49,7 @@ impl Sockets {
             random: Random::derive(seed, 4),
             bound: RefCell::default(),
             loss_per_million: Cell::new(0),
+            double_per_million: Cell::new(0),
         }
     }
 
@@ -106,6 +110,7 @@ impl SimDatagrams {
             address.set_port(runtime.network.free_port());
         }
         let inbox = Rc::new(Inbox {
+            node: runtime.node.id,
             address,
             buffer_bytes,
             waiting: RefCell::default(),
@@ -115,6 +120,21 @@ impl SimDatagrams {
         });
         runtime.network.datagrams.bound.borrow_mut().push(Rc::clone(&inbox));
         SimDatagrams { runtime: runtime.clone(), inbox }
+    }
+
+    fn put_on_the_wire(&self, bytes: Vec<u8>, receiver: SocketAddr) {
+        let (network, world) = (Rc::clone(&self.runtime.network), Rc::clone(&self.runtime.world));
+        let (sender, node) = (self.shown_address(), self.runtime.node.id);
+        let delay_nanos = network.delay_nanos();
+        // It belongs to no node: it is on the wire, whatever happens to its sender.
+        self.runtime.world.schedule(None, delay_nanos, move |_| {
+            world.note(bytes.len() as u64);
+            if let Some(inbox) = network.datagrams.find(sender, receiver)
+                && !network.is_cut(node, inbox.node)
+            {
+                inbox.arrive(bytes, sender);
+            }
+        });
     }
 
     /// The address that receivers see.
@@ -153,16 +173,10 @@ impl Datagrams for SimDatagrams {
         if sockets.random.per_million(sockets.loss_per_million.get()) {
             return Ok(());
         }
-        let (bytes, sender) = (bytes.to_vec(), self.shown_address());
-        let delay_nanos = network.delay_nanos();
-        let world = Rc::clone(&self.runtime.world);
-        // It belongs to no node: it is on the wire, whatever happens to its sender.
-        self.runtime.world.schedule(None, delay_nanos, move |_| {
-            world.note(bytes.len() as u64);
-            if let Some(inbox) = network.datagrams.find(sender, receiver) {
-                inbox.arrive(bytes, sender);
-            }
-        });
+        if sockets.random.per_million(sockets.double_per_million.get()) {
+            self.put_on_the_wire(bytes.to_vec(), receiver);
+        }
+        self.put_on_the_wire(bytes.to_vec(), receiver);
         Ok(())
     }
 

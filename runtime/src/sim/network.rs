@@ -3,9 +3,13 @@
 //! All nodes share one host: all listeners of an address share it (`SO_REUSEPORT`), and connections
 //! spread over them at random. A connection to an address without a listener is refused; one to a
 //! full accept queue waits and tries again, until its deadline. Accepting can be made to fail.
+//!
+//! Links between nodes can be cut, in one direction or both. Nothing that was sent arrives then: a
+//! datagram is lost, a connection that is being opened waits, and bytes of an open one come when the
+//! link is whole again. Only resets pass.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -21,6 +25,7 @@ use super::random::Random;
 use super::runtime::SimRuntime;
 use super::stream::{Endpoint, SimReader, SimWriter, connection};
 use super::timer::Timer;
+use super::world::NodeId;
 use crate::{Listener, Monotonic, Runtime};
 
 /// Time on the wire, in nanoseconds; one parcel in 64 takes thirty times as long.
@@ -48,10 +53,13 @@ pub(super) struct Network {
     pub(super) buffer_bytes: RefCell<RangeInclusive<u64>>,
     /// Connections that wait to be accepted, for one listener.
     pub(super) backlog_connections: Cell<usize>,
+    /// Links that are cut: from, to.
+    cuts: RefCell<BTreeSet<(NodeId, NodeId)>>,
 }
 
 /// The connections of one listener that wait to be accepted.
 struct Queue {
+    node: NodeId,
     address: SocketAddr,
     waiting: RefCell<VecDeque<(Endpoint, SocketAddr)>>,
     acceptors: RefCell<Vec<Waker>>,
@@ -68,11 +76,25 @@ impl Network {
             failing_accepts_count: Cell::new(0),
             buffer_bytes: RefCell::new(64 << 10..=512 << 10),
             backlog_connections: Cell::new(4096),
+            cuts: RefCell::default(),
         }
     }
 
     pub(super) fn fail_next_accepts(&self, count: u64) {
         self.failing_accepts_count.set(count);
+    }
+
+    pub(super) fn cut(&self, from: NodeId, to: NodeId) {
+        self.cuts.borrow_mut().insert((from, to));
+    }
+
+    pub(super) fn heal(&self) {
+        self.cuts.borrow_mut().clear();
+    }
+
+    /// Whether nothing arrives that is sent from one node to the other.
+    pub(super) fn is_cut(&self, from: NodeId, to: NodeId) -> bool {
+        self.cuts.borrow().contains(&(from, to))
     }
 
     pub(super) fn delay_nanos(&self) -> u64 {
@@ -126,8 +148,12 @@ impl Network {
         if address.port() == 0 {
             address.set_port(self.free_port());
         }
-        let queue = Queue { address, waiting: RefCell::default(), acceptors: RefCell::default() };
-        let queue = Rc::new(queue);
+        let queue = Rc::new(Queue {
+            node: runtime.node.id,
+            address,
+            waiting: RefCell::default(),
+            acceptors: RefCell::default(),
+        });
         self.listeners.borrow_mut().push(Rc::clone(&queue));
         Ok(SimListener { runtime: runtime.clone(), queue })
     }
@@ -157,7 +183,7 @@ impl Network {
 }
 
 impl SimRuntime {
-    /// Arrives at a listener. `None` if its queue is full.
+    /// Arrives at a listener. `None` if its queue is full, or the link is cut.
     fn knock(&self, address: SocketAddr) -> io::Result<Option<Endpoint>> {
         let network = &self.network;
         let hears = |queue: &&Rc<Queue>| {
@@ -170,10 +196,12 @@ impl SimRuntime {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         let queue = &listeners[network.random.index(listeners.len())];
-        if queue.waiting.borrow().len() >= network.backlog_connections.get() {
+        let is_cut =
+            network.is_cut(self.node.id, queue.node) || network.is_cut(queue.node, self.node.id);
+        if is_cut || queue.waiting.borrow().len() >= network.backlog_connections.get() {
             return Ok(None);
         }
-        let (near, far) = connection(&self.world, network);
+        let (near, far) = connection(&self.world, network, (self.node.id, queue.node));
         far.unaccepted.set(true);
         let ip = if address.ip().is_unspecified() {
             IpAddr::V4(Ipv4Addr::LOCALHOST)

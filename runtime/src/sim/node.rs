@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::disk::Disk;
 use super::network::Network;
 use super::runtime::{NodeState, SimRuntime};
-use super::world::World;
+use super::world::{NodeId, World};
 use crate::{CoreId, Runtime};
 
 /// A handle to a simulated process. Dropping it changes nothing.
@@ -69,6 +69,21 @@ impl Node {
     /// The disk keeps all written bytes. A process that has ended stays as it is.
     pub fn crash(&self) {
         self.cores[0].node.end(&self.cores[0].world);
+    }
+
+    /// Stops the process (`SIGSTOP`): none of its tasks runs, while its sockets take what comes and
+    /// the clock goes on.
+    pub fn stop(&self) {
+        self.cores[0].world.stop(self.cores[0].node.id);
+    }
+
+    /// Lets a stopped process run again (`SIGCONT`).
+    pub fn go_on(&self) {
+        self.cores[0].world.go_on(self.cores[0].node.id);
+    }
+
+    pub(super) fn id(&self) -> NodeId {
+        self.cores[0].node.id
     }
 
     /// Kills the process together with its disk's power. No other node may use

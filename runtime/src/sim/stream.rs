@@ -5,10 +5,9 @@
 //! short reads; half-close; a reset if an endpoint closes before it has read
 //! everything or if bytes reach a closed one, which may destroy bytes that have
 //! arrived but were not read; the end of the own reading some time after a
-//! shutdown, as on the real backends.
+//! shutdown, as on the real backends; cut links, which hold what is sent until they are whole.
 //!
-//! Not modelled: lost peers (every close arrives in the end), partitions,
-//! changed bytes.
+//! Not modelled: lost peers (every close arrives in the end), changed bytes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -19,12 +18,15 @@ use std::task::{Poll, Waker};
 
 use super::network::Network;
 use super::timer::Timer;
-use super::world::World;
+use super::world::{NodeId, World};
 use crate::socket::LINGER;
 use crate::{Monotonic, OwnedBytes, Reader, Writer};
 
 /// One read or write in so many moves less than it could.
 const SHORT_ONE_IN: u64 = 3;
+
+/// How often what a cut link holds is sent again.
+const RESEND_NANOS: u64 = 200_000_000;
 
 /// One direction of a connection. Fields hold the state at its far end (where bytes arrive) unless
 /// they say otherwise.
@@ -32,6 +34,8 @@ const SHORT_ONE_IN: u64 = 3;
 struct Pipe {
     arrived: VecDeque<u8>,
     travelling_bytes: usize,
+    /// What a cut link holds.
+    held: VecDeque<Parcel>,
     capacity_bytes: usize,
     /// When the last parcel arrives; none may overtake it.
     last_arrival_nanos: u64,
@@ -72,26 +76,33 @@ pub(super) struct Endpoint {
     outgoing: Rc<RefCell<Pipe>>,
     /// The sending side is closed already.
     has_ended: Cell<bool>,
+    /// The own node, and that of the other side.
+    link: (NodeId, NodeId),
     /// To close with a reset, because the connection was never accepted.
     pub(super) unaccepted: Cell<bool>,
 }
 
-/// Both sides of a new connection.
-pub(super) fn connection(world: &Rc<World>, network: &Rc<Network>) -> (Endpoint, Endpoint) {
+/// Both sides of a new connection between two nodes.
+pub(super) fn connection(
+    world: &Rc<World>,
+    network: &Rc<Network>,
+    link: (NodeId, NodeId),
+) -> (Endpoint, Endpoint) {
     let pipe = || {
         let capacity_bytes = network.buffer_bytes();
         Rc::new(RefCell::new(Pipe { capacity_bytes, ..Pipe::default() }))
     };
     let (there, back) = (pipe(), pipe());
-    let endpoint = |incoming: &Rc<RefCell<Pipe>>, outgoing: &Rc<RefCell<Pipe>>| Endpoint {
+    let endpoint = |incoming: &Rc<RefCell<Pipe>>, outgoing: &Rc<RefCell<Pipe>>, link| Endpoint {
         world: Rc::clone(world),
         network: Rc::clone(network),
         incoming: Rc::clone(incoming),
         outgoing: Rc::clone(outgoing),
         has_ended: Cell::new(false),
         unaccepted: Cell::new(false),
+        link,
     };
-    (endpoint(&back, &there), endpoint(&there, &back))
+    (endpoint(&back, &there, link), endpoint(&there, &back, (link.1, link.0)))
 }
 
 impl Endpoint {
@@ -112,12 +123,15 @@ impl Endpoint {
             pipe.last_arrival_nanos = earliest.max(pipe.last_arrival_nanos + 1);
             pipe.last_arrival_nanos
         };
-        let (there, back) = (Rc::clone(&self.outgoing), Rc::clone(&self.incoming));
-        let (world, network) = (Rc::clone(&self.world), Rc::clone(&self.network));
+        let way = Way {
+            world: Rc::clone(&self.world),
+            network: Rc::clone(&self.network),
+            there: Rc::clone(&self.outgoing),
+            back: Rc::clone(&self.incoming),
+            link: self.link,
+        };
         // Bytes on the wire outlive the node that sent them: no node is named.
-        self.world.schedule(None, arrival - now, move |_| {
-            deliver(&world, &network, parcel, &there, &back);
-        });
+        self.world.schedule(None, arrival - now, move |_| way.arrive(parcel));
     }
 
     /// Sends the end of the stream, once.
@@ -145,6 +159,44 @@ impl Drop for Endpoint {
         } else {
             self.end();
         }
+    }
+}
+
+/// The way from one side to the other.
+struct Way {
+    world: Rc<World>,
+    network: Rc<Network>,
+    there: Rc<RefCell<Pipe>>,
+    back: Rc<RefCell<Pipe>>,
+    link: (NodeId, NodeId),
+}
+
+impl Way {
+    /// A parcel has come to the far end, unless the link is cut or holds earlier ones.
+    fn arrive(self, parcel: Parcel) {
+        let is_cut = self.network.is_cut(self.link.0, self.link.1);
+        let waits = !self.there.borrow().held.is_empty();
+        if is_cut || waits {
+            self.there.borrow_mut().held.push_back(parcel);
+            if !waits {
+                self.send_again_later();
+            }
+            return;
+        }
+        deliver(&self.world, &self.network, parcel, &self.there, &self.back);
+    }
+
+    fn send_again_later(self) {
+        let world = Rc::clone(&self.world);
+        world.schedule(None, RESEND_NANOS, move |_| {
+            if self.network.is_cut(self.link.0, self.link.1) {
+                return self.send_again_later();
+            }
+            let held = std::mem::take(&mut self.there.borrow_mut().held);
+            for parcel in held {
+                deliver(&self.world, &self.network, parcel, &self.there, &self.back);
+            }
+        });
     }
 }
 

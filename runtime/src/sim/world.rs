@@ -80,6 +80,8 @@ pub(super) struct World {
     next_node: Cell<NodeId>,
     ready: ReadyTasks,
     stalls: RefCell<Vec<Stall>>,
+    /// Stopped nodes, and those of their tasks that would run.
+    stopped: RefCell<BTreeMap<NodeId, Vec<TaskId>>>,
     events: RefCell<BTreeMap<EventKey, Event>>,
     next_event: Cell<u64>,
     trace: Cell<u64>,
@@ -102,6 +104,7 @@ impl World {
             next_node: Cell::new(0),
             ready: ReadyTasks::new(),
             stalls: RefCell::default(),
+            stopped: RefCell::default(),
             events: RefCell::default(),
             next_event: Cell::new(0),
             trace: Cell::new(seed),
@@ -323,10 +326,32 @@ impl World {
     fn pick_task(&self) -> Option<TaskId> {
         loop {
             let task = self.ready.pick(&self.schedule)?;
-            if !self.is_stalled(task) {
+            if !self.is_stopped(task) && !self.is_stalled(task) {
                 return Some(task);
             }
         }
+    }
+
+    /// Lets no task of a node run until [`World::go_on`].
+    pub(super) fn stop(&self, node: NodeId) {
+        self.stopped.borrow_mut().entry(node).or_default();
+    }
+
+    /// Lets the tasks of a stopped node run again.
+    pub(super) fn go_on(&self, node: NodeId) {
+        let waiting = self.stopped.borrow_mut().remove(&node);
+        waiting.into_iter().flatten().for_each(|task| self.ready.push(task));
+    }
+
+    /// Whether the task's node is stopped; then the task comes back when the node goes on.
+    fn is_stopped(&self, task: TaskId) -> bool {
+        let mut stopped = self.stopped.borrow_mut();
+        if stopped.is_empty() {
+            return false;
+        }
+        let tasks = self.tasks.borrow();
+        let waiting = tasks.get(&task).and_then(|entry| stopped.get_mut(&entry.node));
+        waiting.map(|waiting| waiting.push(task)).is_some()
     }
 
     /// Whether the task's core stalls now; then the task comes back after it.
