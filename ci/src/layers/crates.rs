@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("logsvc-tls", &["logsvc-runtime", "logsvc-http"]),
     ("logsvc-store", &["logsvc-runtime", "logsvc-http"]),
     ("logsvc-cluster", &["logsvc-runtime"]),
+    ("logsvc-membership", &["logsvc-runtime"]),
     ("logsvc-segment", &["logsvc-runtime", "logsvc-proto", "logsvc-logql"]),
     (
         "logsvc-shards",
@@ -59,6 +60,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "logsvc-shards",
             "logsvc-rules",
             "logsvc-cluster",
+            "logsvc-membership",
             "logsvc-testkit",
         ],
     ),

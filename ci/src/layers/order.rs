@@ -149,6 +149,21 @@ pub(super) const ORDERS: &[Order] = &[
         module: "member",
         floors: &["io suspects tenure", "own_log", "self", "change questions"],
     },
+    Order {
+        krate: "membership",
+        module: "",
+        floors: &["identity join_address", "settings vitals", "members wire", "engine"],
+    },
+    Order {
+        krate: "membership",
+        module: "wire",
+        floors: &["damaged", "bytes", "envelope records", "items state", "gossip", "self"],
+    },
+    Order {
+        krate: "membership",
+        module: "engine",
+        floors: &["requests roster sink tuning", "news", "self", "states"],
+    },
     Order { krate: "store", module: "cloud", floors: &["connector errors", "config", "self"] },
     Order {
         krate: "store",

@@ -17,6 +17,8 @@ pub mod cluster;
 pub mod http;
 #[cfg(feature = "logql")]
 pub mod logql;
+#[cfg(feature = "membership")]
+pub mod membership;
 #[cfg(feature = "proto")]
 pub mod proto;
 #[cfg(feature = "rules")]
