@@ -8,13 +8,17 @@
 //! - [`wire`]: the bytes of messages.
 //! - [`engine`]: the machine, without I/O.
 //! - [`members`]: the list that others see, on all cores.
+//! - [`membership`]: a node's own handle.
+//! - [`driver`]: the tasks that give the machine sockets and time.
 //!
 //! What must be absent: partitions, objects, readiness. A node is ready whoever else lives.
 
+pub mod driver;
 pub mod engine;
 pub mod identity;
 pub mod join_address;
 pub mod members;
+pub mod membership;
 pub mod settings;
 pub mod vitals;
 pub mod wire;

@@ -93,7 +93,8 @@ pub struct JoinSettings {
     pub max_join_backoff: Duration,
     /// After how many failed attempts the start counts as failed; 0: never. Attempts go on.
     pub max_join_retries: u32,
-    /// Whether the process is to end then.
+    /// Whether the process is to end then. The caller of [`crate::membership::Membership::joined`]
+    /// does that.
     pub abort_if_cluster_join_fails: bool,
     /// How often addresses at which no member is known are tried; zero: every `max_join_backoff`.
     pub rejoin_interval: Duration,

@@ -152,7 +152,14 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         krate: "membership",
         module: "",
-        floors: &["identity join_address", "settings vitals", "members wire", "engine"],
+        floors: &[
+            "identity join_address",
+            "settings vitals",
+            "members wire",
+            "engine",
+            "membership",
+            "driver",
+        ],
     },
     Order {
         krate: "membership",
@@ -163,6 +170,11 @@ pub(super) const ORDERS: &[Order] = &[
         krate: "membership",
         module: "engine",
         floors: &["requests roster sink tuning", "news", "self", "states"],
+    },
+    Order {
+        krate: "membership",
+        module: "driver",
+        floors: &["self", "exchange stopping", "sockets", "joining owner"],
     },
     Order { krate: "store", module: "cloud", floors: &["connector errors", "config", "self"] },
     Order {

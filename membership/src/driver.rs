@@ -1,0 +1,147 @@
+//! The tasks that give the engine sockets and time.
+//!
+//! One task owns the engine (`driver/owner.rs`). Others receive datagrams, take connections, ask
+//! members for their state and look for members to join; they talk to the owner through a bounded
+//! queue.
+//!
+//! Guarantees: all tasks run on the core that started them. They end when the node leaves or stops.
+//! Time, chance and names come from the runtime.
+//!
+//! What can go wrong: datagrams that come faster than the owner takes them are dropped and counted.
+//! A network that drops all UDP lets every member look dead, over and over; states still travel.
+
+mod exchange;
+mod joining;
+mod owner;
+mod sockets;
+mod stopping;
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use logsvc_runtime::{Latch, Listener, Runtime};
+
+use crate::engine::Engine;
+use crate::identity::Identity;
+use crate::members::View;
+use crate::membership::{Joined, Membership};
+use crate::settings::{Settings, SettingsError};
+use crate::vitals::{Vitals, VitalsError};
+
+/// Messages that wait for the owner.
+const EVENTS_MAX: usize = 256;
+/// Requests of this node that wait for the owner.
+const COMMANDS_MAX: usize = 64;
+/// Memory that the kernel is asked to keep for datagrams.
+const KERNEL_BUFFER_BYTES: usize = 1 << 20;
+
+/// Why membership cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No node can run with these settings.
+    #[error("memberlist: {0}")]
+    Settings(#[from] SettingsError),
+    /// The vitals cannot be told.
+    #[error("{0}")]
+    Vitals(#[from] VitalsError),
+    /// An address cannot be used.
+    #[error("cannot listen for gossip on {address}: {error}")]
+    Listen {
+        /// Which address.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+}
+
+/// What other tasks have for the owner.
+enum Event {
+    Datagram(Vec<u8>),
+    /// Another node asks for the state.
+    State {
+        message: Vec<u8>,
+        reply: flume::Sender<Option<Vec<u8>>>,
+    },
+    /// A member is to be asked to let this node in.
+    Join {
+        address: SocketAddr,
+        reply: flume::Sender<Met>,
+    },
+    /// A member was asked for its state.
+    Asked {
+        answer: io::Result<Vec<u8>>,
+        reply: Option<flume::Sender<Met>>,
+    },
+}
+
+/// Who is at an address that a node wants to join.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Met {
+    /// This node itself.
+    Myself,
+    /// A member that is known, or has let this node in.
+    Member,
+    Nobody,
+}
+
+/// Starts to take part. The node runs until it leaves or stops.
+///
+/// # Errors
+/// The settings or vitals are wrong, or the addresses cannot be used.
+pub fn start<R: Runtime>(
+    runtime: &R,
+    settings: Settings,
+    vitals: Vitals,
+) -> Result<Membership, StartError> {
+    let join_addresses = settings.check()?;
+    let (mut listeners, mut sockets) = (Vec::new(), Vec::new());
+    let mut port = settings.bind_port;
+    for ip in settings.bound() {
+        let fault = |address: SocketAddr| move |error| StartError::Listen { address, error };
+        let address = SocketAddr::new(ip, port);
+        let listener = runtime.listen(address).map_err(fault(address))?;
+        // Of port 0 the first listener decides for all.
+        port = listener.local_address().map_err(fault(address))?.port();
+        let address = SocketAddr::new(ip, port);
+        let socket = runtime.bind_datagrams(address, KERNEL_BUFFER_BYTES);
+        sockets.push(Rc::new(socket.map_err(fault(address))?));
+        listeners.push(listener);
+    }
+    let advertise_port = if settings.advertise_port == 0 { port } else { settings.advertise_port };
+    let address = SocketAddr::new(settings.advertised(), advertise_port);
+    let identity = Identity::at_start(address, runtime.unix_nanos(), runtime.random_u64());
+    let engine =
+        Engine::new(settings.clone(), identity, vitals, runtime.random_u64(), runtime.now())?;
+
+    let view = View::new(engine.members());
+    let (events, coming) = flume::bounded(EVENTS_MAX);
+    let (commands, orders) = flume::bounded(COMMANDS_MAX);
+    let (joined, stop) = (Joined::default(), Latch::new());
+    let overrun = Rc::default();
+    for socket in &sockets {
+        let (socket, events) = (Rc::clone(socket), events.clone());
+        let received =
+            sockets::receive(runtime.clone(), socket, events, Rc::clone(&overrun), stop.clone());
+        drop(runtime.spawn(received));
+    }
+    let settings = Rc::new(settings);
+    for listener in listeners {
+        let (events, settings) = (events.clone(), Rc::clone(&settings));
+        let served = sockets::accept(runtime.clone(), listener, settings, events, stop.clone());
+        drop(runtime.spawn(served));
+    }
+    let look = joining::Look { addresses: join_addresses, port, settings: Rc::clone(&settings) };
+    drop(runtime.spawn(look.run(runtime.clone(), events.clone(), joined.clone(), stop.clone())));
+    let owner = owner::Owner::new(
+        runtime.clone(),
+        engine,
+        sockets,
+        settings,
+        owner::Queues { events, coming, orders, overrun },
+        view.clone(),
+        stop.clone(),
+    );
+    drop(runtime.spawn(owner.run()));
+    Ok(Membership::gossip(view, commands, joined, stop))
+}

@@ -1,0 +1,120 @@
+//! Nodes on the real backends, over loopback.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use logsvc_membership::driver::start;
+use logsvc_membership::engine::Change;
+use logsvc_membership::members::{Members, Standing};
+use logsvc_membership::membership::Membership;
+use logsvc_membership::settings::{JoinSettings, Settings};
+use logsvc_membership::vitals::{Roles, State, Vitals};
+use logsvc_runtime::monoio_backend::{MonoioDriver, launch};
+use logsvc_runtime::{LaunchOptions, Runtime, glommio_backend};
+
+/// Nothing takes so long on a machine that works.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn vitals(name: &str) -> Vitals {
+    Vitals {
+        instance: name.to_owned(),
+        state: State::Joining,
+        roles: Roles::NONE,
+        protocol_min: 1,
+        protocol_max: 1,
+        started_unix_ms: 1,
+        map_number: 0,
+        writer_epoch: None,
+        zone: String::new(),
+        transport: None,
+        http: None,
+    }
+}
+
+/// Waits until the list of a node is as it should be.
+async fn await_list<R: Runtime>(
+    runtime: &R,
+    node: &Membership,
+    is_right: impl Fn(&Members) -> bool,
+) -> Arc<Members> {
+    let until = runtime.now().after(LIMIT);
+    let mut members = node.members();
+    while !is_right(&members) {
+        let changed = pin!(node.changed(members.version));
+        members = match select(changed, pin!(runtime.sleep_until(until))).await {
+            Either::Left((members, _)) => members,
+            Either::Right(_) => panic!("not within {LIMIT:?}: {members:#?}"),
+        };
+    }
+    members
+}
+
+async fn nodes_meet_and_part<R: Runtime>(runtime: R) {
+    let settings = |join_members: Vec<String>| Settings {
+        bind_addr: vec![[127, 0, 0, 1].into()],
+        bind_port: 0,
+        join: JoinSettings { join_members, ..JoinSettings::default() },
+        ..Settings::default()
+    };
+    let first = start(&runtime, settings(Vec::new()), vitals("first")).expect("it starts");
+    let address = first.members().me.address;
+    let join = vec![format!("dns+localhost:{}", address.port())];
+    let others = ["second", "third"]
+        .map(|name| start(&runtime, settings(join.clone()), vitals(name)).expect("it starts"));
+    let [second, third] = &others;
+    for node in [&first, second, third] {
+        node.joined().await.expect("the first one is there");
+        await_list(&runtime, node, |members| members.alive().count() == 3).await;
+    }
+    second.change(Change::State(State::Active)).await;
+    let is_active = |members: &Members| {
+        members.named("second").any(|member| member.vitals.state == State::Active)
+    };
+    await_list(&runtime, third, is_active).await;
+
+    // Who leaves in order is gone, and who does not is dead.
+    third.leave().await;
+    let is_gone = |members: &Members| members.named("third").next().is_none();
+    await_list(&runtime, &first, is_gone).await;
+    await_list(&runtime, second, is_gone).await;
+    second.stop();
+    let is_dead =
+        |members: &Members| members.named("second").all(|member| member.standing == Standing::Dead);
+    let members = await_list(&runtime, &first, is_dead).await;
+    assert_eq!(members.alive().count(), 1);
+    let traffic = members.traffic;
+    assert!(traffic.sent > 0 && traffic.received > 0 && traffic.damaged == 0, "{traffic:?}");
+    first.stop();
+}
+
+fn options() -> LaunchOptions {
+    LaunchOptions::with_cores(1)
+}
+
+#[test]
+fn on_epoll() {
+    launch(&options(), MonoioDriver::Epoll, nodes_meet_and_part).expect("one core starts");
+}
+
+/// With io_uring where the kernel allows it, and epoll elsewhere.
+#[test]
+fn on_ring() {
+    launch(&options(), MonoioDriver::Auto, nodes_meet_and_part).expect("one core starts");
+}
+
+#[test]
+fn on_glommio() {
+    fn on<F: Future<Output = ()> + 'static>(
+        case: fn(glommio_backend::GlommioRuntime) -> F,
+    ) -> std::io::Result<()> {
+        glommio_backend::launch(&options(), case)
+    }
+    if let Err(error) = on(|_| async {}) {
+        println!("SKIPPED: this machine refuses glommio: {error}");
+        return;
+    }
+    on(nodes_meet_and_part).expect("one core starts");
+}
