@@ -4,8 +4,8 @@
 //! begin and its answer, and it does so although its sender has died meanwhile.
 //!
 //! What can be set ([`Faults`]): how long requests take; failures before the effect; answers that
-//! are lost after it; "conflict, try again" for names that are free; "slow down"; a bucket that
-//! cannot be reached; listings that are behind; a store that ignores conditions; and one that looks
+//! are lost after it; "conflict, try again" for names that are free; a store that keeps the beginnings
+//! of what was not sent whole; "slow down"; a bucket that cannot be reached; listings that are behind; a store that ignores conditions; and one that looks
 //! at them too early.
 
 mod faults;
@@ -45,6 +45,8 @@ struct Pending {
     is_refused: Option<BucketError>,
     /// Whether its sender still waits.
     is_claimed: bool,
+    /// How much of its body comes, if its sender dies.
+    torn_len_bytes: Option<usize>,
 }
 
 enum Effect {
@@ -58,6 +60,21 @@ enum Effect {
     Info(ObjectName),
     List(Folder, Option<ObjectName>),
     Remove(ObjectName),
+}
+
+impl Effect {
+    /// The bytes that are sent.
+    fn body(&mut self) -> Option<&mut Bytes> {
+        match self {
+            Effect::Create(_, body, _) | Effect::PutPart(_, _, body) => Some(body),
+            _ => None,
+        }
+    }
+
+    /// Leaves the first bytes of the body.
+    fn tear(&mut self, len: usize) {
+        self.body().into_iter().for_each(|body| body.truncate(len));
+    }
 }
 
 /// What a request has come to.
@@ -141,7 +158,10 @@ impl State {
         self.pending.sort_by_key(|pending| (pending.due, pending.ticket));
         let due = self.pending.partition_point(|pending| pending.due <= now);
         let due: Vec<Pending> = self.pending.drain(..due).collect();
-        for Pending { due, ticket, effect, is_refused, is_claimed } in due {
+        for Pending { due, ticket, mut effect, is_refused, is_claimed, torn_len_bytes } in due {
+            if let (false, Some(len)) = (is_claimed, torn_len_bytes) {
+                effect.tear(len);
+            }
             let outcome = match is_refused {
                 Some(error) => Err(error),
                 None => self.perform(effect, due, unix_ns - now.since(due).as_nanos() as i64),
@@ -153,10 +173,17 @@ impl State {
     }
 
     /// Puts a request on its way, and gives its number.
-    fn send(&mut self, due: Monotonic, effect: Effect, is_refused: Option<BucketError>) -> u64 {
+    fn send(
+        &mut self,
+        due: Monotonic,
+        effect: Effect,
+        is_refused: Option<BucketError>,
+        torn_len_bytes: Option<usize>,
+    ) -> u64 {
         self.tickets += 1;
-        let ticket = self.tickets;
-        self.pending.push(Pending { due, ticket, effect, is_refused, is_claimed: true });
+        let (ticket, is_claimed) = (self.tickets, true);
+        let pending = Pending { due, ticket, effect, is_refused, is_claimed, torn_len_bytes };
+        self.pending.push(pending);
         ticket
     }
 
@@ -314,7 +341,26 @@ impl<R: Runtime> Double<R> {
         } else {
             None
         };
-        let is_lost = one_in_million(faults.lost_answers_per_million);
+        let mut is_lost = one_in_million(faults.lost_answers_per_million);
+        let mut torn_len_bytes = None;
+        if faults.torn_per_million > 0
+            && let Some(len) = effect.body().map(|body| body.len() as u64)
+            && len > 0
+        {
+            let torn_len = (runtime.random_u64() % len) as usize;
+            // Few bytes, and all but few, are what is taken for something else.
+            let torn_len = match runtime.random_u64() % 4 {
+                0 => torn_len % 70,
+                1 => (len as usize - 1).saturating_sub(torn_len % 4),
+                _ => torn_len,
+            };
+            if is_refused.is_none() && one_in_million(faults.torn_per_million) {
+                effect.tear(torn_len);
+                is_lost = true;
+            } else if one_in_million(faults.torn_per_million) {
+                torn_len_bytes = Some(torn_len);
+            }
+        }
         let due = Monotonic(begun.0 + runtime.random_u64() % (taken_ns + 1));
         let end = Monotonic(begun.0 + taken_ns);
         if let Effect::Create(name, _, look) = &mut effect
@@ -324,9 +370,9 @@ impl<R: Runtime> Double<R> {
         {
             let lead_ns = runtime.random_u64() % (faults.early_look_ns + 1);
             let at = Monotonic(due.0.saturating_sub(lead_ns).max(begun.0));
-            *look = Some(world.borrow_mut().send(at, Effect::Info(name.clone()), None));
+            *look = Some(world.borrow_mut().send(at, Effect::Info(name.clone()), None, None));
         }
-        let ticket = world.borrow_mut().send(due, effect, is_refused);
+        let ticket = world.borrow_mut().send(due, effect, is_refused, torn_len_bytes);
         let _claim = Claim { world: &self.world, ticket };
         runtime.sleep_until(due.min(until)).await;
         world.borrow_mut().advance(runtime.now(), runtime.unix_nanos());

@@ -58,9 +58,9 @@ pub async fn take_epoch<R: Runtime>(
         let nonce = Nonce::random(runtime);
         let object = Header { kind: KIND_WRITER, nonce, previous: Nonce::NONE };
         match store.create(&name, object.encode(who.as_bytes()), PROOF, until).await? {
-            Created::New => return Ok(Taken { epoch: number, earlier }),
-            // The listing was behind, or another writer starts.
-            Created::Existing(_) => {
+            Created::New | Created::Retried => return Ok(Taken { epoch: number, earlier }),
+            // The listing was behind, another writer starts, or the number is lost.
+            Created::Existing(_) | Created::Torn => {
                 earlier.push(number);
                 epoch = number.checked_add(1);
             }

@@ -3,6 +3,7 @@
 //! `docs/format.md` has the bytes. The random number of a header tells one's own object from that of
 //! another writer who raced for the name.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -46,7 +47,14 @@ pub enum ObjectError {
     /// It is of a version that this program does not know.
     #[error("it was written by another version of logsvc")]
     Version,
-    /// Bytes differ from those that were written, or are missing.
+    /// Its end is missing. Some stores keep what they have got when a connection breaks within a
+    /// request.
+    #[error("only its beginning is there, {len_bytes} bytes")]
+    Torn {
+        /// What is there.
+        len_bytes: u64,
+    },
+    /// Bytes differ from those that were written.
     #[error("it is damaged: {0}")]
     Damaged(&'static str),
 }
@@ -98,11 +106,12 @@ impl Header {
     /// # Errors
     /// [`Header::encode`] cannot have made the bytes.
     pub fn decode(object: &Bytes) -> Result<(Header, Bytes), ObjectError> {
-        let header: [u8; HEADER_LEN] =
-            *object.first_chunk().ok_or(ObjectError::Damaged("it is too short"))?;
-        if header[..8] != MAGIC {
+        let torn = ObjectError::Torn { len_bytes: object.len() as u64 };
+        let magic = &object[..object.len().min(MAGIC.len())];
+        if magic != &MAGIC[..magic.len()] {
             return Err(ObjectError::Foreign);
         }
+        let header: [u8; HEADER_LEN] = *object.first_chunk().ok_or(torn)?;
         if u32_at(&header, 8) != VERSION {
             return Err(ObjectError::Version);
         }
@@ -113,8 +122,10 @@ impl Header {
         }
         let payload = object.slice(HEADER_LEN..);
         let (low, high) = (u32_at(&header, 24), u32_at(&header, 28));
-        if payload.len() as u64 != u64::from(low) | u64::from(high) << 32 {
-            return Err(ObjectError::Damaged("it has another length"));
+        match (payload.len() as u64).cmp(&(u64::from(low) | u64::from(high) << 32)) {
+            Ordering::Less => return Err(torn),
+            Ordering::Equal => {}
+            Ordering::Greater => return Err(ObjectError::Damaged("it is too long")),
         }
         if crc32c::crc32c(&payload) != u32_at(&header, 20) {
             return Err(ObjectError::Damaged("the payload does not match its checksum"));
@@ -161,7 +172,8 @@ mod tests {
                 let mut damaged = object.to_vec();
                 damaged[at] ^= 1 << rng.below(8);
                 assert!(Header::decode(&damaged.into()).is_err(), "byte {at}");
-                assert!(Header::decode(&object.slice(..at)).is_err(), "cut at {at}");
+                let torn = Err(ObjectError::Torn { len_bytes: at as u64 });
+                assert_eq!(Header::decode(&object.slice(..at)), torn);
             }
         }
     }

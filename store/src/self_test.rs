@@ -118,16 +118,15 @@ async fn round<R: Runtime>(
     }
     // And one that comes late.
     results.push(race().await?);
-    let winners: Vec<&Bytes> = results
-        .iter()
-        .filter(|(_, created)| *created == Created::New)
-        .map(|(own, _)| own)
-        .collect();
+    // Nobody has a name whose object is torn.
+    let is_torn = results.iter().any(|(_, created)| *created == Created::Torn);
+    let winners: Vec<&Bytes> =
+        results.iter().filter(|(_, created)| created.is_own()).map(|(own, _)| own).collect();
     let agree = results.iter().all(|(_, created)| match created {
-        Created::New => true,
-        Created::Existing(found) => winners.contains(&found),
+        Created::New | Created::Retried | Created::Torn => true,
+        Created::Existing(found) => is_torn || winners.contains(&found),
     });
-    if winners.len() == 1 && agree {
+    if winners.len() == usize::from(!is_torn) && agree {
         Ok(Honesty::Honest)
     } else {
         Ok(Honesty::Lies { winners: winners.len() })

@@ -2,9 +2,10 @@
 //! create.
 //!
 //! Guarantees:
-//! - [`Store::create`] says `New` only if the object holds the caller's bytes, and `Existing` only
-//!   if it was read and holds others. Whatever a store answers to a create is a hint; the object is
-//!   the fact.
+//! - [`Store::create`] says `New` or `Retried` only if the object holds all of the caller's bytes, and
+//!   `Existing` only if it was read and holds others. Whatever a store answers to a create is a
+//!   hint; the object is the fact. So is its length: some stores keep what they have got when a
+//!   connection breaks within a request.
 //! - No request begins after its deadline, and none is given up before it, as long as another
 //!   attempt may succeed.
 //! - Two attempts lie apart by a pause that doubles, with chance in it, so that cores do not come
@@ -77,10 +78,22 @@ impl StoreError {
 /// What a create has found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Created {
-    /// The object is the caller's.
+    /// The object is the caller's, made by the first attempt.
     New,
+    /// The object is the caller's, and whole. There were attempts before that failed, or the only one
+    /// had no answer.
+    Retried,
     /// Another one has the name. These are its bytes in the range of the proof.
     Existing(Bytes),
+    /// The name has the beginning of an object: the caller's, or one whose writer is not known.
+    Torn,
+}
+
+impl Created {
+    /// Whether the object is the caller's.
+    pub fn is_own(&self) -> bool {
+        matches!(self, Created::New | Created::Retried)
+    }
 }
 
 /// See the module. Cheap to clone; stays on its core.
@@ -145,7 +158,8 @@ impl<R: Runtime> Store<R> {
         until: Monotonic,
     ) -> Result<Created, StoreError> {
         let own = body.slice(proof.clone());
-        let span = Span::Range(proof.start as u64..proof.end as u64);
+        let span_end = proof.end as u64;
+        let span = Span::Range(proof.start as u64..span_end);
         let mut pause = Pause::default();
         // Whether an attempt may have taken effect.
         let mut may_exist = false;
@@ -155,6 +169,7 @@ impl<R: Runtime> Store<R> {
                 self.inner.bucket.create(name, body.clone(), self.until(len_bytes, until));
             let created = self.counted(Request::Create, len_bytes, attempt).await;
             let error = match created {
+                Ok(()) if may_exist => return Ok(Created::Retried),
                 Ok(()) => return Ok(Created::New),
                 Err(
                     error
@@ -165,9 +180,11 @@ impl<R: Runtime> Store<R> {
             };
             may_exist = true;
             // The object tells what the answer did not.
-            match self.read_once(name, span.clone(), until).await {
-                Ok(found) if found == own => return Ok(Created::New),
-                Ok(found) => return Ok(Created::Existing(found)),
+            match self.look_at(name, span.clone(), until).await {
+                Ok((_, found_bytes)) if found_bytes < span_end => return Ok(Created::Torn),
+                Ok((found, _)) if found != own => return Ok(Created::Existing(found)),
+                Ok((_, found_bytes)) if found_bytes < len_bytes => return Ok(Created::Torn),
+                Ok(_) => return Ok(Created::Retried),
                 Err(BucketError::NotFound) => {}
                 Err(error) if error.may_pass() => {}
                 Err(error) => return Err(self.unknown(name, error)),
@@ -176,6 +193,18 @@ impl<R: Runtime> Store<R> {
                 return Err(self.unknown(name, error));
             }
         }
+    }
+
+    /// A range of an object, and the object's length.
+    async fn look_at(
+        &self,
+        name: &ObjectName,
+        span: Span,
+        until: Monotonic,
+    ) -> Result<(Bytes, u64), BucketError> {
+        let found = self.read_once(name, span, until).await?;
+        let info = self.inner.bucket.info(name, self.until(0, until));
+        Ok((found, self.counted(Request::Info, 0, info).await?.len_bytes))
     }
 
     /// Reads a part of an object. If that takes longer than nearly all recent reads did, it is asked
@@ -374,23 +403,30 @@ impl<R: Runtime> Store<R> {
         loop {
             let deadline = self.until(0, until);
             let attempt = self.inner.bucket.complete(name, upload, parts.to_vec(), deadline);
-            let error = match self.counted(Request::Create, 0, attempt).await {
-                Ok(()) => return Ok(()),
-                // Nobody else creates the name, so an object of that length is this one.
-                Err(error) => error,
-            };
+            let answer = self.counted(Request::Create, 0, attempt).await;
+            // Nobody else creates the name, so an object of that length is this one. A success is not
+            // believed either: a part whose connection broke may have come after its repetition.
             let look = self.inner.bucket.info(name, self.until(0, until));
-            match self.counted(Request::Info, 0, look).await {
-                Ok(info) if info.len_bytes == len_bytes => return Ok(()),
-                Ok(info) => {
+            let error = match (answer, self.counted(Request::Info, 0, look).await) {
+                (_, Ok(info)) if info.len_bytes == len_bytes => return Ok(()),
+                (_, Ok(info)) => {
                     let what = format!("it has {} bytes instead of {len_bytes}", info.len_bytes);
                     return Err(self.failed(name.as_str(), BucketError::Exists(Reason(what))));
                 }
-                Err(BucketError::NotFound) if error == BucketError::NotFound => {
-                    return Err(self.failed(name.as_str(), error));
+                (Err(BucketError::NotFound), Err(BucketError::NotFound)) => {
+                    return Err(self.failed(name.as_str(), BucketError::NotFound));
                 }
-                Err(_) => may_exist |= error.may_pass(),
-            }
+                // The upload may be gone because it was completed.
+                (Err(BucketError::NotFound), Err(error)) if may_exist => error,
+                (Ok(()), Err(error)) => {
+                    may_exist = true;
+                    error
+                }
+                (Err(error), Err(_)) => {
+                    may_exist |= error.may_pass();
+                    error
+                }
+            };
             let is_over = !error.may_pass() && !matches!(error, BucketError::Exists(_));
             if is_over || !pause.take(&self.runtime, until).await {
                 return Err(if may_exist {

@@ -54,12 +54,17 @@ fn each_name_has_one_winner_and_everybody_knows_it() {
 }
 
 #[test]
+fn a_name_has_the_whole_of_its_winner_or_none_wins() {
+    names_have_one_winner(Kind::Tearing);
+}
+
+#[test]
 fn each_name_of_a_folder_has_one_winner_even_when_the_power_goes() {
     names_have_one_winner(Kind::Folder);
 }
 
 fn names_have_one_winner(kind: Kind) {
-    let (mut known, mut unknown) = (0, 0);
+    let (mut known, mut unknown, mut torn) = (0, 0, 0);
     for seed in seeds(100) {
         let _guard = SeedGuard(seed);
         let simulation = Simulation::new(seed);
@@ -104,8 +109,12 @@ fn names_have_one_winner(kind: Kind) {
         for (object, body, created) in results.borrow().iter() {
             let is_there = objects.get(object);
             match created {
-                Ok(Created::New) => {
+                Ok(Created::New | Created::Retried) => {
                     assert_eq!(is_there, Some(body), "{object} is not the winner's")
+                }
+                Ok(Created::Torn) => {
+                    assert!(is_there.is_some_and(|there| there.len() < body.len()), "{object}");
+                    torn += 1;
                 }
                 Ok(Created::Existing(found)) => {
                     let there = is_there.expect("it was read");
@@ -118,11 +127,14 @@ fn names_have_one_winner(kind: Kind) {
         }
         for object in objects.keys() {
             let winners = results.borrow();
-            let winners = winners.iter().filter(|(n, _, r)| n == object && *r == Ok(Created::New));
+            let winners = winners
+                .iter()
+                .filter(|(n, _, r)| n == object && r.as_ref().is_ok_and(Created::is_own));
             assert!(winners.count() <= 1, "{object} has two winners");
         }
     }
     assert!(known > 100 && unknown > 0, "{known} known, {unknown} unknown");
+    assert!((torn > 10) == (kind == Kind::Tearing), "{torn} torn");
 }
 
 fn run_for(simulation: &Simulation, seconds: u64) {
@@ -148,7 +160,7 @@ fn a_conflict_on_a_free_name_is_not_believed() {
         let created = store.create(&name("a"), body, PROOF, until(&runtime, 600)).await;
         (created, store.counters().of(Request::Create).count)
     });
-    assert_eq!(created.0, Ok(Created::New));
+    assert_eq!(created.0, Ok(Created::Retried));
     assert!(created.1 > 1, "the store has lied at least once");
 }
 
@@ -175,12 +187,14 @@ fn a_bucket_that_is_away_is_waited_for_until_the_deadline() {
     });
     assert!(matches!(read, Err(StoreError::Failed { error: BucketError::Failed(_), .. })));
     assert!(taken > Duration::from_secs(90) && taken <= Duration::from_secs(100), "{taken:?}");
-    assert_eq!(created, Ok(Created::New));
+    assert_eq!(created, Ok(Created::Retried));
 }
 
 #[test]
 fn large_objects_come_in_parts() {
-    for (seed, kind) in seeds(10).flat_map(|seed| [(seed, Kind::Double), (seed, Kind::Folder)]) {
+    for (seed, kind) in seeds(10)
+        .flat_map(|seed| [Kind::Double, Kind::Tearing, Kind::Folder].map(|kind| (seed, kind)))
+    {
         let _guard = SeedGuard(seed);
         let simulation = Simulation::new(seed);
         let place = Place::new(&simulation, kind);
@@ -216,6 +230,11 @@ fn large_objects_come_in_parts() {
                 }
                 match store.complete(&object, &upload, &parts, len_bytes, deadline).await {
                     Ok(()) => break,
+                    Err(StoreError::Failed { error: BucketError::Exists(_), .. })
+                        if kind == Kind::Tearing =>
+                    {
+                        store.remove(&object, deadline).await.expect("removed");
+                    }
                     Err(error) => assert!(error.is_not_found(), "{error}"),
                 }
             }

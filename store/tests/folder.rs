@@ -49,7 +49,7 @@ fn a_create_whose_folder_was_not_synced_does_not_pass_for_done() {
             created
         });
         match created {
-            Ok(Created::New) => assert!(is_done),
+            Ok(Created::New | Created::Retried) => assert!(is_done),
             Err(StoreError::Unknown { .. }) => assert!(!is_done),
             other => panic!("{other:?}"),
         }

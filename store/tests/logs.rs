@@ -14,7 +14,9 @@ use logsvc_runtime::sim::{SimRuntime, Simulation};
 use logsvc_runtime::{CoreId, Runtime};
 use logsvc_store::Store;
 use logsvc_store::double::{Faults, World};
-use logsvc_store::log::{Entry, LogContent, LogError, LogName, LogWriter, fence, read_log};
+use logsvc_store::log::{
+    Entry, IN_FLIGHT_MAX, LogContent, LogError, LogName, LogWriter, fence, may_exclude, read_log,
+};
 use logsvc_store::object::HEADER_LEN;
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
@@ -34,6 +36,7 @@ struct Written {
     acknowledged: RefCell<Vec<Vec<u8>>>,
     end: RefCell<Option<LogError>>,
     is_done: Cell<bool>,
+    resumed: Cell<u32>,
 }
 
 /// Writes entries, several at a time, and acknowledges them in order.
@@ -46,24 +49,20 @@ async fn write(
 ) {
     let store = place.store(&runtime).await;
     let mut writer = LogWriter::new(runtime.clone(), store.clone(), log());
-    let mut waiting: VecDeque<Vec<u8>> = VecDeque::new();
+    let mut waiting: VecDeque<(Vec<u8>, Entry)> = VecDeque::new();
     let mut left = (0..entries).map(|number| format!("entry {number}").into_bytes());
+    // Memory of entries that are written serves again, where nothing else has it.
+    let mut spares: Vec<Vec<u8>> = Vec::new();
     // The writer numbers entries, and others send them.
     let sender = Rc::new(LogWriter::new(runtime.clone(), store, log()));
-    // Memory of entries that are written serves again, where nothing else has it.
-    let spares: Rc<RefCell<Vec<Vec<u8>>>> = Rc::default();
     let send = |entry: Entry| -> LocalBoxFuture<'static, Result<(), LogError>> {
         let (sender, runtime) = (Rc::clone(&sender), runtime.clone());
-        let spares = Rc::clone(&spares);
         Box::pin(async move {
             loop {
                 match sender.write(&entry, runtime.now().after(Duration::from_millis(500))).await {
                     // Nobody knows, so it is written again.
                     Err(LogError::Store(_)) => {}
-                    other => {
-                        spares.borrow_mut().extend(entry.into_memory());
-                        return other;
-                    }
+                    other => return other,
                 }
             }
         })
@@ -73,18 +72,29 @@ async fn write(
         while sent.len() < window
             && let Some(payload) = left.next()
         {
-            let mut object = spares.borrow_mut().pop().unwrap_or_default();
+            let mut object = spares.pop().unwrap_or_default();
             assert!(object.is_empty());
             object.resize(HEADER_LEN, 0);
             object.extend_from_slice(&payload);
-            sent.push_back(send(writer.begin_in_place(object)));
-            waiting.push_back(payload);
+            let entry = writer.begin_in_place(object);
+            sent.push_back(send(entry.clone()));
+            waiting.push_back((payload, entry));
         }
         match sent.next().await {
             None => break,
             Some(Ok(())) => {
-                let payload = waiting.pop_front().expect("it was sent");
+                let (payload, entry) = waiting.pop_front().expect("it was sent");
+                spares.extend(entry.into_memory());
                 written.acknowledged.borrow_mut().push(payload);
+            }
+            Some(Err(LogError::Torn { number, .. })) => {
+                assert_eq!(number, waiting[0].1.number);
+                sent.clear();
+                let (payloads, mut entries): (Vec<_>, Vec<_>) = waiting.drain(..).unzip();
+                writer.resume(&mut entries);
+                entries.iter().for_each(|entry| sent.push_back(send(entry.clone())));
+                waiting.extend(payloads.into_iter().zip(entries));
+                written.resumed.set(written.resumed.get() + 1);
             }
             Some(Err(error)) => {
                 *written.end.borrow_mut() = Some(error);
@@ -101,8 +111,18 @@ async fn take_over(runtime: SimRuntime, place: Place, by: u32) -> LogContent {
         let until = runtime.now().after(Duration::from_secs(600));
         match fence(&runtime, &store, &log(), 0, by, until).await {
             Ok(content) => return content,
-            Err(LogError::Store(_)) => {}
+            Err(LogError::Store(_) | LogError::Torn { .. }) => {}
             Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Removes the entries of a log that was taken over, as their owner may.
+async fn free(runtime: &SimRuntime, place: &Place) {
+    let store = place.store(runtime).await;
+    for (name, body) in place.objects() {
+        if !may_exclude(body.len() as u64) {
+            store.remove(&name, runtime.now().after(PATIENCE)).await.expect("removed");
         }
     }
 }
@@ -117,12 +137,18 @@ fn what_was_acknowledged_counts_and_nothing_comes_to_count_later() {
 }
 
 #[test]
+fn what_was_acknowledged_counts_where_beginnings_of_objects_stay() {
+    logs_keep_what_counts(Kind::Tearing);
+}
+
+#[test]
 fn what_was_acknowledged_counts_in_a_folder_even_when_the_power_goes() {
     logs_keep_what_counts(Kind::Folder);
 }
 
 fn logs_keep_what_counts(kind: Kind) {
     let (mut fenced, mut crashed, mut whole, mut beaten) = (0, 0, 0, 0);
+    let (mut resumed, mut freed) = (0, 0);
     for seed in seeds(200) {
         let _guard = SeedGuard(seed);
         let simulation = Simulation::new(seed);
@@ -132,7 +158,8 @@ fn logs_keep_what_counts(kind: Kind) {
         let written = Rc::new(Written::default());
         let writer = simulation.start_node(1, |_| std::future::pending());
         let runtime = writer.runtime(CoreId(0)).clone();
-        let (entries, window) = (rng.between(1, 300) as u32, rng.between(1, 6) as usize);
+        let (entries, window) =
+            (rng.between(1, 300) as u32, rng.between(1, IN_FLIGHT_MAX) as usize);
         let job = write(runtime.clone(), place.clone(), Rc::clone(&written), entries, window);
         drop(runtime.spawn(job));
         simulation.run_for(Duration::from_millis(rng.below(3_000)));
@@ -146,6 +173,7 @@ fn logs_keep_what_counts(kind: Kind) {
             }
         }
         let heirs = rng.between(1, 2) as u32;
+        let frees = kind == Kind::Tearing && rng.one_in(2);
         let found: Rc<RefCell<Vec<LogContent>>> = Rc::default();
         let mut nodes = Vec::new();
         for heir in 0..heirs {
@@ -161,6 +189,17 @@ fn logs_keep_what_counts(kind: Kind) {
         }
         let run = simulation.run_until(|| found.borrow().len() == heirs as usize);
         run.unwrap_or_else(|stuck| panic!("{stuck}"));
+        if frees {
+            let (runtime, place) = (nodes[0].runtime(CoreId(0)).clone(), place.clone());
+            let is_free = Rc::new(Cell::new(false));
+            let done = Rc::clone(&is_free);
+            drop(runtime.clone().spawn(async move {
+                free(&runtime, &place).await;
+                done.set(true);
+            }));
+            simulation.run_until(|| is_free.get()).unwrap_or_else(|stuck| panic!("{stuck}"));
+            freed += 1;
+        }
         let acknowledged_before = written.acknowledged.borrow().len();
         // The writer goes on as long as it likes.
         if writer.is_running() {
@@ -177,9 +216,13 @@ fn logs_keep_what_counts(kind: Kind) {
             let content = read_log(&store, &log(), 0, own.now().after(PATIENCE)).await;
             *slot.borrow_mut() = Some(content.expect("a healthy bucket"));
         }));
+        resumed += written.resumed.get();
         let run = simulation.run_until(|| later.borrow().is_some());
         run.unwrap_or_else(|stuck| panic!("{stuck}"));
-        let later = later.take().expect("it was read");
+        let mut later = later.take().expect("it was read");
+        if frees {
+            later = found.borrow()[0].clone();
+        }
         for content in found.borrow().iter() {
             assert_eq!(content.fenced_by, later.fenced_by, "the heirs do not agree");
             assert_eq!(payloads(content), payloads(&later), "an entry has come to count");
@@ -200,6 +243,8 @@ fn logs_keep_what_counts(kind: Kind) {
     }
     println!("{fenced} fenced, {crashed} crashed, {whole} whole, {beaten} with two heirs");
     assert!(fenced > 20 && crashed > 20 && whole > 20 && beaten > 20);
+    let is_tearing = kind == Kind::Tearing;
+    assert!((resumed > 20, freed > 20) == (is_tearing, is_tearing), "{resumed}, {freed} freed");
 }
 
 #[test]

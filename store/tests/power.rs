@@ -12,7 +12,7 @@ use bytes::Bytes;
 use logsvc_runtime::sim::{SimRuntime, Simulation};
 use logsvc_runtime::{CoreId, Monotonic, Runtime};
 use logsvc_store::bucket::PartPlace;
-use logsvc_store::{Created, Folder, ObjectName, Store};
+use logsvc_store::{Folder, ObjectName, Store};
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 use support::{Kind, Place, left_overs, objects_of, open_patiently};
@@ -72,7 +72,7 @@ async fn write(runtime: SimRuntime, writer: u64, history: Rc<RefCell<History>>) 
             };
             store.complete(&object, &upload, &[part], body.len() as u64, until).await.is_ok()
         } else {
-            store.create(&object, body, 0..16, until).await == Ok(Created::New)
+            store.create(&object, body, 0..16, until).await.is_ok_and(|created| created.is_own())
         };
         if is_created {
             history.borrow_mut().created.insert(object.clone());

@@ -22,7 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(3_600);
 
 #[test]
 fn no_two_starts_have_one_epoch() {
-    for (seed, kind) in seeds(50).flat_map(|seed| [(seed, Kind::Double), (seed, Kind::Folder)]) {
+    let kinds = [Kind::Double, Kind::Tearing, Kind::Folder];
+    for (seed, kind) in seeds(50).flat_map(|seed| kinds.map(|kind| (seed, kind))) {
         let _guard = SeedGuard(seed);
         let simulation = Simulation::new(seed);
         let place = Place::new(&simulation, kind);
@@ -35,7 +36,7 @@ fn no_two_starts_have_one_epoch() {
                 listing_lag_ns: rng.below(2) * 30_000_000_000,
                 ..Faults::default()
             }),
-            Place::Folder(_) => place.set_random_faults(&mut rng, 300_000),
+            Place::Tearing(_) | Place::Folder(_) => place.set_random_faults(&mut rng, 300_000),
         }
         let starts = rng.between(1, 8) as usize;
         let given: Rc<RefCell<Vec<u32>>> = Rc::default();

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use logsvc_runtime::Runtime;
-use logsvc_store::log::LogError;
+use logsvc_store::log::{IN_FLIGHT_MAX, LogError, LogName, is_torn};
 use logsvc_store::object::ObjectError;
 use logsvc_store::{ObjectName, Store};
 
@@ -120,7 +120,9 @@ fn tell_damage<R: Runtime>(
         LedgerError::Entry { log, number, error } => {
             (place(log, *number as u64), matches!(error, EntryError::Unknown(_)))
         }
-        LedgerError::Cluster(ObjectError::Damaged(_)) => ("cluster".to_owned(), false),
+        LedgerError::Cluster(ObjectError::Damaged(_) | ObjectError::Torn { .. }) => {
+            ("cluster".to_owned(), false)
+        }
         _ => return Err(error.into()),
     };
     let severity = if is_unknown { Severity::OtherVersion } else { Severity::Damage };
@@ -134,7 +136,7 @@ fn tell_damage<R: Runtime>(
 
 /// Looks for writers whose objects are missing, since starts do not find their logs then, and for
 /// entries that are missing in logs of edits. A log is written one entry at a time, so nothing stands
-/// behind a gap.
+/// behind a gap, but for the numbers that a torn entry voids.
 async fn check_order<R: Runtime>(
     runtime: &R,
     store: &Store<R>,
@@ -150,8 +152,9 @@ async fn check_order<R: Runtime>(
             let what = "the object of a writer is missing, so that starts do not find its log";
             report.damage(&path_of(store, &name), 0, what);
         }
-        let missing = (0..).zip(entries.keys()).find(|(expected, number)| expected != *number);
-        let Some((missing, _)) = missing else { continue };
+        let Some(missing) = first_missing(runtime, store, log, entries.keys()).await? else {
+            continue;
+        };
         let text = format!("log/{log:08x}/{missing:016x}");
         let name = ObjectName::new(&text).map_err(LedgerError::Name)?;
         // The listing may be behind.
@@ -168,4 +171,29 @@ async fn check_order<R: Runtime>(
         }
     }
     Ok(())
+}
+
+/// The first number of a log that is missing before another one.
+async fn first_missing<R: Runtime>(
+    runtime: &R,
+    store: &Store<R>,
+    log: u32,
+    numbers: impl Iterator<Item = &u64>,
+) -> Result<Option<u64>, CheckError> {
+    let name = LogName::new(&format!("log/{log:08x}")).map_err(LedgerError::Name)?;
+    let mut expected = 0;
+    for &number in numbers {
+        if number != expected {
+            let torn = expected.checked_sub(1).filter(|torn| number == torn + IN_FLIGHT_MAX);
+            let Some(torn) = torn else { return Ok(Some(expected)) };
+            match is_torn(store, &name, torn, runtime.now().after(PATIENCE)).await {
+                Ok(true) => {}
+                Err(LogError::Store(error)) => return Err(error.into()),
+                // What is damaged is told elsewhere.
+                Ok(false) | Err(_) => return Ok(Some(expected)),
+            }
+        }
+        expected = number + 1;
+    }
+    Ok(None)
 }

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 use logsvc_runtime::Runtime;
 use logsvc_store::bucket::ObjectInfo;
-use logsvc_store::log::may_be_fence;
+use logsvc_store::log::may_exclude;
 use logsvc_store::{Folder, ObjectName, Store, StoreError};
 
 use super::source::PATIENCE;
 use crate::kept::{FileObject, OBJECTS};
-use crate::ledger::{LedgerState, LogPlace, SWEPT_AGE, epoch_of};
+use crate::ledger::{LedgerState, LogPlace, SWEPT_AGE, epoch_of, is_cluster};
 use crate::manifest::SegmentName;
 
 /// What an object is, by its name.
@@ -38,7 +38,7 @@ pub(super) enum Kind {
 /// What an object is.
 pub(super) fn kind_of(name: &ObjectName) -> Kind {
     let text = name.as_str();
-    if text == "cluster" {
+    if is_cluster(text) {
         return Kind::Cluster;
     }
     let Some((folder, rest)) = text.split_once('/') else { return Kind::Foreign };
@@ -147,7 +147,7 @@ impl Listing {
                     let is_newest = self.is_newest(&self.wals, *log, *number);
                     // A writer's own log comes before the entry that names it.
                     let is_early = base.is_none_or(|base| *log >= base);
-                    if is_needed || is_newest || is_early || may_be_fence(info.len_bytes) {
+                    if is_needed || is_newest || is_early || may_exclude(info.len_bytes) {
                         continue;
                     }
                     &mut found.unnamed

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use logsvc_proto::StreamId;
 use logsvc_runtime::Runtime;
 use logsvc_store::Store;
-use logsvc_store::log::{LogError, LogName, read_log_with};
+use logsvc_store::log::{IN_FLIGHT_MAX, LogEnd, LogError, LogName, read_log_with};
 use logsvc_store::object::ObjectError;
 
 use super::listing::Listing;
@@ -22,8 +22,8 @@ use super::stored::path_of;
 use super::wal::check_payload;
 use super::{CheckReport, Severity};
 use crate::ledger::{LedgerError, LedgerState, peek};
+use crate::sink::log_of;
 use crate::sink::pieces::{PieceRef, pieces};
-use crate::sink::{SinkConfig, log_of};
 use crate::wal::covers::{Cover, FileCovers};
 use crate::wal::format::Layout;
 use crate::wal::format::{FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, FrameHeader, WalName};
@@ -58,20 +58,27 @@ pub(super) async fn check_stored_logs<R: Runtime>(
     for (&epoch, &from) in &state.wal {
         let log = log_of(epoch).map_err(LedgerError::Name)?;
         let mut files: BTreeMap<WalName, LogFile> = BTreeMap::new();
-        let mut number = from;
+        let mut next = from;
         let until = runtime.now().after(LOG_PATIENCE);
         // A server may write as fast as this reads: what comes later is not looked at.
         let listed = listing.wals.get(&epoch).and_then(|log| log.last_key_value());
         let last = listed.map(|(last, _)| *last);
-        let visit = async |payload: Bytes| {
+        let visit = async |number, payload: Bytes| {
             let path = path_of(store, &log.entry(number).map_err(LogError::from)?);
             add_pieces(&path, epoch, &payload, &state.covers, &mut files, report);
-            number += 1;
+            next = number + 1;
             runtime.yield_now().await;
-            if last.is_some_and(|last| number > last) { Err(Stop::Enough) } else { Ok(()) }
+            if last.is_some_and(|last| next > last) { Err(Stop::Enough) } else { Ok(()) }
         };
         let end = read_log_with(store, &log, from, until, visit).await;
         report.wal_files += files.len() as u64;
+        if let Ok(LogEnd { torn: torn @ 1.., .. }) = &end {
+            let what = format!(
+                "{torn} torn objects: a connection broke, and the store has kept the beginnings. \
+                 Nothing in them was acknowledged"
+            );
+            report.note(&path_of(store, &log.entry(from)?), 0, what);
+        }
         match end {
             Ok(end) if end.fenced_by.is_none() => {
                 check_end(runtime, store, (epoch, &log), end.next, listing, report).await?;
@@ -86,7 +93,7 @@ pub(super) async fn check_stored_logs<R: Runtime>(
                     LogError::Damaged { number, .. } | LogError::Forked { number, .. } => {
                         (*number, Severity::Damage)
                     }
-                    _ => (number, Severity::Damage),
+                    _ => (next, Severity::Damage),
                 };
                 report.find(severity, &path_of(store, &log.entry(number)?), 0, error.to_string());
             }
@@ -105,9 +112,8 @@ async fn check_end<R: Runtime>(
     listing: &Listing,
     report: &mut CheckReport,
 ) -> Result<(), CheckError> {
-    let in_flight = SinkConfig::default().in_flight as u64;
     let Some(entries) = listing.wals.get(&epoch) else { return Ok(()) };
-    let behind = entries.range(end.saturating_add(in_flight)..).count();
+    let behind = entries.range(end.saturating_add(IN_FLIGHT_MAX)..).count();
     if behind == 0 {
         return Ok(());
     }

@@ -224,7 +224,13 @@ impl<R: Runtime> Recorder<R> {
         // The same bytes again and again: an attempt that has failed may have made the object.
         loop {
             match self.store.create(&name, body.clone(), PROOF, self.until()).await {
-                Ok(Created::New) => break,
+                Ok(Created::New | Created::Retried) => break,
+                // Nobody else ever creates the name.
+                Ok(Created::Torn) => {
+                    self.store.remove(&name, self.until()).await?;
+                    let failure = format!("{name}: the connection broke while it was sent");
+                    trouble.pause(&self.runtime, &self.status, &failure).await;
+                }
                 Ok(Created::Existing(_)) => return Err(FileError::Taken(name.to_string())),
                 Err(error) => trouble.pause(&self.runtime, &self.status, &error.to_string()).await,
             }

@@ -3,14 +3,14 @@
 //! Guarantees: an entry of the node's log of edits calls a log needed from an object on before which
 //! all entries are in segments that the bucket has with that edit. Objects go after the edit is there.
 //! The newest object of a log stays: in an ended log it is a fence, which a writer that was taken over
-//! must find, however late.
+//! must find, however late. So do torn objects that may be beginnings of fences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use logsvc_runtime::{Monotonic, Runtime};
 use logsvc_store::bucket::ObjectInfo;
-use logsvc_store::log::{LogError, fence, may_be_fence};
+use logsvc_store::log::{IN_FLIGHT_MAX, LogError, fence, may_be_fence, may_exclude};
 use logsvc_store::{Folder, ObjectName, Store, StoreError};
 
 use super::fold::Batch;
@@ -119,8 +119,8 @@ impl WalLogs {
         Ok(())
     }
 
-    /// Removes all objects of earlier logs that are not in `needed`, but for their fences, as far as a
-    /// listing shows them.
+    /// Removes all objects of earlier logs that are not in `needed`, but for those that exclude their
+    /// writers, as far as a listing shows them.
     ///
     /// # Errors
     /// The store refuses, the deadline has passed, or a log without a fence does not take one. To be
@@ -154,8 +154,8 @@ impl WalLogs {
         }
     }
 
-    /// Leaves nothing but the fence of a log, and makes that if there is none: the folder's own earlier
-    /// starts leave logs that nobody had to take over.
+    /// Leaves nothing but what excludes the writer of a log. Makes a fence if there is none: the folder's
+    /// own earlier starts leave logs that nobody had to take over.
     async fn end_log<R: Runtime>(
         &self,
         runtime: &R,
@@ -165,16 +165,23 @@ impl WalLogs {
     ) -> Result<(), LogError> {
         let Some((first, _)) = log.first() else { return Ok(()) };
         // No other object of such a log is as short: a piece is longer.
-        let is_fence = |info: &ObjectInfo| may_be_fence(info.len_bytes);
-        if !log.iter().any(|(_, info)| is_fence(info)) {
+        if !log.iter().any(|(_, info)| may_be_fence(info.len_bytes)) {
             let Ok(name) = log_of(first.epoch) else { return Ok(()) };
             // What was written out of order before a crash may lie behind a gap.
             let gap = log.windows(2).find(|pair| pair[1].0.number != pair[0].0.number + 1);
             let last = gap.map_or(log.last(), |pair| pair.first());
-            let from = last.map_or(0, |(place, _)| place.number);
-            fence(runtime, store, &name, from, self.own, until).await?;
+            let last = last.map_or(0, |(place, _)| place.number);
+            // It may be void.
+            let from = last.saturating_sub(IN_FLIGHT_MAX).max(first.number);
+            match fence(runtime, store, &name, from, self.own, until).await {
+                // So may be where that began. The first one is not: it may be what voids others.
+                Err(LogError::Forked { .. } | LogError::Damaged { .. }) => {
+                    fence(runtime, store, &name, first.number, self.own, until).await?;
+                }
+                other => drop(other?),
+            }
         }
-        for (_, info) in log.iter().filter(|(_, info)| !is_fence(info)) {
+        for (_, info) in log.iter().filter(|(_, info)| !may_exclude(info.len_bytes)) {
             store.remove(&info.name, until).await?;
         }
         Ok(())

@@ -181,7 +181,7 @@ async fn upload<'a, R: Runtime>(
 /// Whether another attempt is of no use.
 pub(super) fn is_for_ever(error: &LedgerError) -> bool {
     match error {
-        LedgerError::Log(error) => !matches!(error, LogError::Store(_)),
+        LedgerError::Log(error) => !matches!(error, LogError::Store(_) | LogError::Torn { .. }),
         LedgerError::TooLarge | LedgerError::Entry { .. } | LedgerError::Name(_) => true,
         _ => false,
     }

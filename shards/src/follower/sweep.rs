@@ -5,13 +5,14 @@
 //! program gives and that are older than [`SWEPT_AGE`], by the store's own clock. Segments of earlier
 //! starts may go at once: their logs are fenced, so no edit will ever name them. The newest number of
 //! a log stays for ever: it may be the fence that keeps a writer from going on which was asleep for
-//! years. Names of later writers are left alone.
+//! years. So may an object that is no longer than a fence. Names of later writers are left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use logsvc_runtime::{Monotonic, Runtime};
 use logsvc_store::bucket::{BucketError, ObjectInfo};
+use logsvc_store::log::may_exclude;
 use logsvc_store::{Folder, ObjectName, Store, StoreError};
 
 use crate::kept::{FileObject, OBJECTS};
@@ -89,19 +90,20 @@ async fn list<R: Runtime>(
     store.list(&folder, None, until).await
 }
 
-/// The entries of logs that a later log contains, but for the newest of each.
+/// The entries of logs that a later log contains, but for those that may keep a writer from going on.
 fn ended_entries<'a>(logs: &'a [ObjectInfo], known: &Known) -> BTreeSet<&'a ObjectName> {
-    let mut by_log: BTreeMap<u32, Vec<(u64, &ObjectName)>> = BTreeMap::new();
+    let mut by_log: BTreeMap<u32, Vec<(u64, &ObjectInfo)>> = BTreeMap::new();
     for info in logs {
         let Some(LogPlace { epoch, number }) = LogPlace::parse("log", &info.name) else { continue };
-        by_log.entry(epoch).or_default().push((number, &info.name));
+        by_log.entry(epoch).or_default().push((number, info));
     }
     let is_ended = |log: u32| log < known.log && known.base.is_none_or(|base| log < base);
     let mut ended = BTreeSet::new();
     for (_, mut entries) in by_log.into_iter().filter(|(log, _)| is_ended(*log)) {
-        entries.sort_unstable();
+        entries.sort_unstable_by_key(|(number, _)| *number);
         entries.pop();
-        ended.extend(entries.into_iter().map(|(_, name)| name));
+        entries.retain(|(_, info)| !may_exclude(info.len_bytes));
+        ended.extend(entries.into_iter().map(|(_, info)| &info.name));
     }
     ended
 }
@@ -116,7 +118,7 @@ mod tests {
 
     fn info(name: &str) -> ObjectInfo {
         let name = ObjectName::new(name).expect("a name");
-        ObjectInfo { name, len_bytes: 1, created_ns: 0 }
+        ObjectInfo { name, len_bytes: 100, created_ns: 0 }
     }
 
     #[test]
@@ -131,7 +133,11 @@ mod tests {
             "log/00000009/0000000000000000",
             "log/other",
         ];
-        let logs: Vec<ObjectInfo> = logs.into_iter().map(info).collect();
+        let mut logs: Vec<ObjectInfo> = logs.into_iter().map(info).collect();
+        let torn = "log/00000001/0000000000000000-".replace("0-", "8-");
+        let torn = ObjectInfo { len_bytes: 68, ..info(torn.trim_end_matches('-')) };
+        let newest = info("log/00000001/0000000000000010");
+        logs.splice(2..2, [torn, newest]);
         let ended = |log, base| {
             let known = Known { log, base, ..Known::default() };
             let ended = ended_entries(&logs, &known);
@@ -139,11 +145,11 @@ mod tests {
         };
         assert_eq!(
             ended(7, Some(3)),
-            ["log/00000001/0000000000000000"],
+            ["log/00000001/0000000000000000", "log/00000001/0000000000000001"],
             "the base stays, since a start may need it until the next log has its sum"
         );
-        let first_two = ["log/00000001/0000000000000000", "log/00000003/0000000000000000"];
-        assert_eq!(ended(9, Some(7)), first_two);
+        let ended_by_9 = ["1/0000000000000000", "1/0000000000000001", "3/0000000000000000"];
+        assert_eq!(ended(9, Some(7)), ended_by_9.map(|place| format!("log/0000000{place}")));
         assert_eq!(ended(0, None), [""; 0]);
     }
 

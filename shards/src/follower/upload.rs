@@ -1,6 +1,7 @@
 //! Brings a segment's file into the bucket.
 //!
-//! Guarantees: the object has the bytes of the file, or is not there. Memory for the bytes on their
+//! Guarantees: the object has the bytes of the file, or is not there, or an upload of the same name
+//! has left the beginning of it. Memory for the bytes on their
 //! way is reserved first. A file that is gone is told apart from all other failures: its segment has
 //! left the live set.
 
@@ -44,6 +45,9 @@ pub(super) enum UploadError {
     /// The store does not take it.
     #[error("{0}")]
     Store(#[from] StoreError),
+    /// The store has kept the beginning of it.
+    #[error("the connection broke while it was sent")]
+    Torn,
     /// Somebody else has created the name.
     #[error("another object has the name {0}")]
     Taken(ObjectName),
@@ -80,6 +84,7 @@ impl<R: Runtime> Uploader<R> {
         // An attempt before may have come to its end.
         match self.store.info(name, self.until(0)).await {
             Ok(info) if info.len_bytes == live.file_len => return Ok(()),
+            Ok(info) if info.len_bytes < live.file_len => self.remove_torn(name).await?,
             Ok(_) => return Err(UploadError::Taken(name.clone())),
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error.into()),
@@ -109,10 +114,23 @@ impl<R: Runtime> Uploader<R> {
     ) -> Result<(), UploadError> {
         let (_memory, body) = self.read(file, 0, len_bytes).await?;
         let proof = 0..len_bytes.min(PROOF_LEN) as usize;
-        match self.store.create(name, body, proof, self.until(len_bytes)).await? {
-            Created::New => Ok(()),
+        let created = self.store.create(name, body.clone(), proof.clone(), self.until(len_bytes));
+        let mut created = created.await?;
+        if created == Created::Torn {
+            self.remove_torn(name).await?;
+            created = self.store.create(name, body, proof, self.until(len_bytes)).await?;
+        }
+        match created {
+            Created::New | Created::Retried => Ok(()),
+            Created::Torn => Err(UploadError::Torn),
             Created::Existing(_) => Err(UploadError::Taken(name.clone())),
         }
+    }
+
+    /// Removes the beginning of a segment. Nobody else ever creates its name.
+    async fn remove_torn(&self, name: &ObjectName) -> Result<(), StoreError> {
+        tracing::warn!("a connection to the bucket broke, and {name} is sent again");
+        self.store.remove(name, self.until(0)).await
     }
 
     async fn send_parts(

@@ -23,7 +23,7 @@ mod names;
 mod open;
 mod state;
 
-pub(crate) use cluster::ClusterId;
+pub(crate) use cluster::{ClusterId, is_cluster};
 pub(crate) use entry::{EntryError, LogEntry};
 pub(crate) use fetch::fetch;
 pub(crate) use files::FileRecord;

@@ -337,6 +337,11 @@ impl<R: Runtime> Ledger<R> {
     async fn finish(&mut self, until: Monotonic) -> Result<(), LedgerError> {
         let Some((begun, entry)) = self.unfinished.take() else { return Ok(()) };
         if let Err(error) = self.writer.write(&begun, until).await {
+            let mut begun = [begun];
+            if matches!(error, LogError::Torn { .. }) {
+                self.writer.resume(&mut begun);
+            }
+            let [begun] = begun;
             self.unfinished = Some((begun, entry));
             return Err(error.into());
         }

@@ -34,12 +34,14 @@ struct State {
     end_asked: Bell,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Object {
     /// The files. Objects with the same ones share the set.
     names: Rc<BTreeSet<WalName>>,
     /// The last piece of each core that the object makes whole.
     ends: BTreeMap<u16, u64>,
+    /// Whether its number does not count. The object, or the beginning of it, may be there.
+    is_void: bool,
 }
 
 impl WalIndex {
@@ -67,7 +69,19 @@ impl WalIndex {
             Some(last) if *last.names == names => Rc::clone(&last.names),
             _ => Rc::new(names),
         };
-        objects.insert(number, Object { names, ends });
+        objects.insert(number, Object { names, ends, is_void: false });
+    }
+
+    /// Notes that all objects from `torn` on, which are not confirmed, are written with numbers from
+    /// `next` on, and that those between are void.
+    pub(super) fn note_resumed(&self, torn: u64, next: u64) {
+        let mut objects = self.0.objects.borrow_mut();
+        let begun = objects.split_off(&torn);
+        for (&number, object) in &begun {
+            let (names, ends) = (Rc::clone(&object.names), BTreeMap::new());
+            objects.insert(number, Object { names, ends, is_void: true });
+        }
+        objects.extend(begun.into_iter().map(|(number, object)| (number - torn + next, object)));
     }
 
     /// Notes that an object, and all before it, count.
@@ -86,12 +100,14 @@ impl WalIndex {
         self.0.announced.trigger();
     }
 
-    /// The first object that is needed if these covers hold; that may be the next one.
+    /// The first object that is needed if these covers hold; that may be the next one. It is none of
+    /// those that are void, but for the first of them.
     pub(crate) fn first_needed(&self, covers: &[Cover]) -> u64 {
         let objects = self.0.objects.borrow();
         let is_covered = |name: &WalName| FileCovers::of(covers, *name).covers_file(*name);
         let mut known: Option<&Rc<BTreeSet<WalName>>> = None;
-        for (&number, Object { names, .. }) in objects.range(..self.0.unconfirmed.get()) {
+        let confirmed = objects.range(..self.0.unconfirmed.get());
+        for (&number, Object { names, .. }) in confirmed.filter(|(_, object)| !object.is_void) {
             let is_same = known.is_some_and(|known| Rc::ptr_eq(known, names));
             if !is_same && !names.iter().all(is_covered) {
                 return number;
@@ -191,6 +207,30 @@ mod tests {
         index.note_confirmed(3);
         index.note_needed(index.first_needed(&cover(1)));
         assert_eq!(index.unneeded(), [1, 2]);
+    }
+
+    #[test]
+    fn void_objects_are_not_needed_and_go_with_those_before_them() {
+        let index = index();
+        let status = Arc::clone(&index.0.status);
+        for (number, files) in [(0, vec![0]), (1, vec![0, 1]), (2, vec![1])] {
+            begin(&index, number, &files);
+            status.note_sent(0, number + 1);
+        }
+        let mark = status.sent();
+        index.note_confirmed(0);
+        index.note_resumed(1, 9);
+        assert_eq!(index.first_needed(&cover(0)), 1, "a reader goes on behind the void ones");
+        index.note_confirmed(9);
+        assert_eq!(index.first_needed(&cover(0)), 9);
+        index.note_confirmed(10);
+        assert_eq!((index.first_needed(&cover(0)), index.first_needed(&cover(1))), (9, 11));
+        index.note_needed(11);
+        assert_eq!((index.first_left(), index.unneeded()), (Some(0), vec![0, 1, 2, 9]));
+        [0, 1, 2, 9].into_iter().for_each(|number| index.forget(number));
+        assert!(index.lacks_end() && !status.has_left(&mark));
+        index.forget(10);
+        assert!(status.has_left(&mark));
     }
 
     #[test]

@@ -25,7 +25,7 @@
 //! entries from the disk that the bucket has, and the folder goes on without them.
 //!
 //! Failures: a bucket that is slow or away leaves unconfirmed pieces ([`SinkEnd::trouble`]), which
-//! are written again and again. A log that was taken over, or that another process writes, ends the
+//! are written again and again, and with other numbers if the store keeps the beginning of one. A log that was taken over, or that another process writes, ends the
 //! sink ([`Sink::run`]).
 
 mod end;
@@ -43,7 +43,7 @@ use std::time::Duration;
 
 use flume::{Receiver, Sender};
 use logsvc_runtime::{Budget, CoreId, Reservation, Runtime};
-use logsvc_store::log::LogName;
+use logsvc_store::log::{IN_FLIGHT_MAX, LogName};
 use logsvc_store::{NameError, Store};
 
 use crate::wal::format::WalName;
@@ -80,7 +80,7 @@ pub struct SinkConfig {
     /// [`PAYLOAD_MAX_BYTES`](logsvc_store::object::PAYLOAD_MAX_BYTES). A start that takes over holds
     /// 16 of them in memory.
     pub max_bytes: usize,
-    /// Objects that are on their way at once.
+    /// Objects that are on their way at once, at most [`IN_FLIGHT_MAX`].
     pub in_flight: usize,
     /// Pieces of the node that are not confirmed, in bytes.
     pub waiting_max_bytes: u64,
@@ -91,7 +91,7 @@ impl Default for SinkConfig {
         SinkConfig {
             max_delay: Duration::from_millis(250),
             max_bytes: 4 << 20,
-            in_flight: 8,
+            in_flight: IN_FLIGHT_MAX as usize,
             waiting_max_bytes: 32 << 20,
         }
     }

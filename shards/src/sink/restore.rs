@@ -83,7 +83,7 @@ pub(crate) async fn restore<R: Runtime>(
     };
     for (&epoch, &from) in logs {
         let until = runtime.now().after(PATIENCE);
-        let visit = async |payload: Bytes| files.write(epoch, &payload).await;
+        let visit = async |_, payload: Bytes| files.write(epoch, &payload).await;
         fence_with(runtime, store, &log_of(epoch)?, from, by, until, visit).await?;
     }
     files.close().await?;

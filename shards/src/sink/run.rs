@@ -14,7 +14,7 @@ use futures_util::future::LocalBoxFuture;
 use futures_util::stream::{FuturesOrdered, Stream, StreamExt};
 use logsvc_runtime::{Latch, Monotonic, Reservation, Runtime};
 use logsvc_store::Store;
-use logsvc_store::log::{Entry, LogError, LogName, LogWriter};
+use logsvc_store::log::{Entry, IN_FLIGHT_MAX, LogError, LogName, LogWriter};
 use logsvc_store::object::HEADER_LEN;
 
 use super::pieces::{PIECE_HEADER_LEN, PieceRef, write_piece};
@@ -32,7 +32,7 @@ const TOLD_INTERVAL: Duration = Duration::from_secs(60);
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
 
 type Timer = Pin<Box<dyn Future<Output = ()>>>;
-type Writes = FuturesOrdered<LocalBoxFuture<'static, Result<Ended, LogError>>>;
+type Writes = FuturesOrdered<LocalBoxFuture<'static, Result<(), LogError>>>;
 
 /// See [`super`].
 pub struct Sink<R: Runtime> {
@@ -52,6 +52,8 @@ pub struct Sink<R: Runtime> {
     object_memory: Spares,
     /// The piece that was begun, and how many of its bytes are in objects.
     rest: Option<(Piece, usize)>,
+    /// Objects that are on their way, in order.
+    on_their_way: VecDeque<(Entry, Written)>,
     /// Objects that count, and that the bucket does not know of yet.
     counted: VecDeque<Written>,
     is_stopping: bool,
@@ -76,9 +78,6 @@ struct Gathered {
     memory: Vec<Reservation>,
 }
 
-/// An object that was written, and its memory if nothing else uses it.
-type Ended = (Written, Option<Vec<u8>>);
-
 /// An object that counts if all before it do.
 #[derive(Debug)]
 struct Written {
@@ -90,7 +89,8 @@ struct Written {
 /// What the sink has waited for.
 enum Event {
     Piece(Piece),
-    Written(Result<Ended, LogError>),
+    /// Of the first object that is on its way.
+    Written(Result<(), LogError>),
     Announced,
     /// Somebody asks for the end of the log.
     End,
@@ -124,6 +124,7 @@ impl<R: Runtime> Sink<R> {
             object: Vec::new(),
             object_memory: Spares::new(SPARE_OBJECTS, HEADER_LEN + config.max_bytes),
             rest: None,
+            on_their_way: VecDeque::new(),
             counted: VecDeque::new(),
             is_stopping: false,
             status,
@@ -162,7 +163,7 @@ impl<R: Runtime> Sink<R> {
         let (mut timer, mut deadline): (Option<Timer>, Option<Timer>) = (None, None);
         loop {
             self.gather();
-            let can_write = writes.len() < self.config.in_flight;
+            let can_write = writes.len() < self.config.in_flight.min(IN_FLIGHT_MAX as usize);
             if self.is_due() && can_write {
                 writes.push_back(self.begin());
                 timer = None;
@@ -178,10 +179,14 @@ impl<R: Runtime> Sink<R> {
             let timers = [&mut timer, &mut deadline];
             match self.wait(&mut pieces, writes, timers, stop).await {
                 Event::Piece(piece) => self.rest = Some((piece, 0)),
-                Event::Written(ended) => {
-                    let (written, memory) = ended?;
-                    memory.into_iter().for_each(|memory| self.object_memory.give(memory));
-                    self.counted.push_back(written);
+                Event::Written(Err(LogError::Torn { number, .. })) => self.resume(number, writes),
+                Event::Written(written) => {
+                    written?;
+                    if let Some((entry, written)) = self.on_their_way.pop_front() {
+                        let memory = entry.into_memory();
+                        memory.into_iter().for_each(|memory| self.object_memory.give(memory));
+                        self.counted.push_back(written);
+                    }
                     self.confirm();
                     if writes.is_empty() && self.has_nothing() {
                         self.object_memory.free();
@@ -294,7 +299,7 @@ impl<R: Runtime> Sink<R> {
     }
 
     /// Begins to write what was gathered.
-    fn begin(&mut self) -> LocalBoxFuture<'static, Result<Ended, LogError>> {
+    fn begin(&mut self) -> LocalBoxFuture<'static, Result<(), LogError>> {
         let mut object = std::mem::take(&mut self.object);
         if object.is_empty() {
             object.resize(HEADER_LEN, 0);
@@ -304,12 +309,30 @@ impl<R: Runtime> Sink<R> {
         let gathered = std::mem::take(&mut self.gathered);
         self.index.note_begun(entry.number, gathered.names.clone(), gathered.ends.clone());
         let written = Written { number: entry.number, len_bytes, gathered };
+        let write = self.write(entry.clone());
+        self.on_their_way.push_back((entry, written));
+        write
+    }
+
+    fn write(&self, entry: Entry) -> LocalBoxFuture<'static, Result<(), LogError>> {
         let (writer, runtime) = (Rc::clone(&self.writer), self.runtime.clone());
         let status = Arc::clone(&self.status);
-        Box::pin(async move {
-            write(&writer, &runtime, &status, &entry).await?;
-            Ok((written, entry.into_memory()))
-        })
+        Box::pin(async move { write(&writer, &runtime, &status, &entry).await })
+    }
+
+    /// Writes all objects that are on their way again, with other numbers.
+    fn resume(&mut self, torn: u64, writes: &mut Writes) {
+        // Their requests may still take effect: those numbers are void.
+        writes.clear();
+        let (mut entries, objects): (Vec<Entry>, Vec<Written>) =
+            self.on_their_way.drain(..).unzip();
+        self.numbers.resume(&mut entries);
+        self.index.note_resumed(torn, entries.first().map_or(torn, |entry| entry.number));
+        for (entry, object) in entries.into_iter().zip(objects) {
+            writes.push_back(self.write(entry.clone()));
+            let object = Written { number: entry.number, ..object };
+            self.on_their_way.push_back((entry, object));
+        }
     }
 
     /// Confirms what counts, if the bucket knows of the log.
@@ -331,7 +354,7 @@ impl<R: Runtime> Sink<R> {
     }
 }
 
-/// Writes an object, however long it takes.
+/// Writes an object, however long it takes, unless it needs another number.
 async fn write<R: Runtime>(
     writer: &LogWriter<R>,
     runtime: &R,
@@ -353,6 +376,12 @@ async fn write<R: Runtime>(
                 }
                 runtime.sleep_until(now.after(pause)).await;
                 pause = (pause * 2).min(PAUSE_MAX);
+            }
+            Err(error @ LogError::Torn { .. }) => {
+                status.note_failure();
+                tracing::warn!("an object of the write-ahead log is sent again: {error}");
+                runtime.sleep_until(runtime.now().after(PAUSE_MIN)).await;
+                return Err(error);
             }
             other => return other,
         }

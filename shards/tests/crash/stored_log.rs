@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use logsvc_runtime::sim::Simulation;
 use logsvc_shards::check::{CheckError, CheckReport, Severity, check_bucket};
 use logsvc_shards::compact::CompactionPolicy;
@@ -13,6 +14,7 @@ use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::sink::{PATIENCE, SinkConfig};
 use logsvc_shards::wal::writer::WalConfig;
 use logsvc_store::double::{Faults, World};
+use logsvc_store::object::{Header, ObjectError};
 use logsvc_store::{ObjectName, Store};
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
@@ -72,6 +74,7 @@ pub(crate) fn random_faults(rng: &mut Rng) -> Faults {
         lost_answers_per_million: rate(rng),
         conflicts_per_million: rate(rng),
         busy_per_million: rate(rng),
+        torn_per_million: rate(rng),
         listing_lag_ns: if rng.one_in(3) { rng.below(3_000_000_000) } else { 0 },
         ..Faults::default()
     }
@@ -98,6 +101,17 @@ fn start<'s>(
     cluster
 }
 
+/// Objects of write-ahead logs of which the bucket has only the beginning.
+fn torn_objects(world: &World) -> usize {
+    let objects = world.objects();
+    let logs = objects.iter().filter(|(name, _)| name.as_str().starts_with("wal/"));
+    logs.filter(|(_, object)| is_torn(object)).count()
+}
+
+fn is_torn(object: &Bytes) -> bool {
+    matches!(Header::decode(object), Err(ObjectError::Torn { .. }))
+}
+
 fn log_objects(world: &World) -> usize {
     let objects = world.objects();
     objects.iter().filter(|(name, _)| name.as_str().starts_with("wal/")).count()
@@ -105,7 +119,7 @@ fn log_objects(world: &World) -> usize {
 
 #[test]
 fn nothing_acknowledged_is_lost_with_the_disk() {
-    let (mut acknowledged, mut replayed, mut kept) = (0, 0, 0);
+    let (mut acknowledged, mut replayed, mut kept, mut torn) = (0, 0, 0, 0);
     for seed in seeds(60) {
         let _guard = SeedGuard(seed);
         let (simulation, world) = (Simulation::new(seed), World::default());
@@ -133,6 +147,7 @@ fn nothing_acknowledged_is_lost_with_the_disk() {
                 load.killed();
             }
             load.ledger.borrow_mut().node_ended(|_| false);
+            torn += torn_objects(&world);
             // Requests on their way may still take effect.
             simulation.run_for(Duration::from_millis(rng.below(200)));
             match rng.below(6) {
@@ -154,9 +169,10 @@ fn nothing_acknowledged_is_lost_with_the_disk() {
         acknowledged += load.acknowledged_pushes.get();
     }
     println!(
-        "{acknowledged} pushes acknowledged, {replayed} entries replayed, {kept} folders kept"
+        "{acknowledged} pushes acknowledged, {replayed} entries replayed, {kept} folders kept, \
+         {torn} torn objects of logs"
     );
-    assert!(acknowledged > 1_000 && replayed > 500 && kept > 10);
+    assert!(acknowledged > 1_000 && replayed > 500 && kept > 10 && torn > 100);
 }
 
 #[test]
@@ -357,8 +373,8 @@ fn a_check_finds_nothing_wrong_beside_a_node_or_after_it_and_names_what_is() {
         let objects = world.objects();
         for _ in 0..10 {
             let (name, bytes) = &objects[rng.below(objects.len() as u64) as usize];
-            // Of a writer only the name counts.
-            if name.as_str().starts_with("writers/") {
+            // Of a writer, and of a torn object, only the name counts.
+            if is_torn(bytes) || name.as_str().starts_with("writers/") {
                 continue;
             }
             let (at, mask) = (rng.below(bytes.len() as u64) as usize, 1 << rng.below(8));

@@ -15,6 +15,10 @@ pub struct Faults {
     pub lost_answers_per_million: u64,
     /// Creates in a million of free names that are answered with "exists" without an effect.
     pub conflicts_per_million: u64,
+    /// Bodies in a million whose connection breaks while they are sent, and whose beginning the store
+    /// keeps: of objects, if their names are free, and of parts. Besides, so many of those whose sender
+    /// dies.
+    pub torn_per_million: u64,
     /// Requests in a million that are answered with "slow down" without an effect.
     pub busy_per_million: u64,
     /// Whether nothing gets through.
@@ -40,6 +44,7 @@ impl Default for Faults {
             failures_per_million: 0,
             lost_answers_per_million: 0,
             conflicts_per_million: 0,
+            torn_per_million: 0,
             busy_per_million: 0,
             is_down: false,
             ignores_conditions: false,

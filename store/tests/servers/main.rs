@@ -284,7 +284,7 @@ async fn creates_that_race_have_one_winner<R: Runtime>(runtime: R, server: Rc<Se
         let results = join_all(writers).await;
         let winners: Vec<u32> = results
             .iter()
-            .filter(|(_, created)| *created == Created::New)
+            .filter(|(_, created)| created.is_own())
             .map(|(writer, _)| *writer)
             .collect();
         assert_eq!(winners.len(), 1, "{results:?}");

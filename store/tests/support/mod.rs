@@ -21,6 +21,8 @@ pub(crate) const ROOT: &str = "/mnt/bucket";
 pub(crate) enum Kind {
     /// One that fails and lies.
     Double,
+    /// One that besides keeps the beginnings of what was not sent whole.
+    Tearing,
     /// One of files, on a disk that fails.
     Folder,
 }
@@ -29,6 +31,7 @@ pub(crate) enum Kind {
 #[derive(Clone)]
 pub(crate) enum Place {
     Double(World),
+    Tearing(World),
     Folder(Disk),
 }
 
@@ -37,6 +40,7 @@ impl Place {
     pub(crate) fn new(simulation: &Simulation, kind: Kind) -> Place {
         match kind {
             Kind::Double => Place::Double(World::default()),
+            Kind::Tearing => Place::Tearing(World::default()),
             Kind::Folder => Place::Folder(simulation.disk().clone()),
         }
     }
@@ -44,7 +48,7 @@ impl Place {
     /// The bucket as a core sees it.
     pub(crate) async fn store(&self, runtime: &SimRuntime) -> Store<SimRuntime> {
         match self {
-            Place::Double(world) => {
+            Place::Double(world) | Place::Tearing(world) => {
                 Store::new(runtime.clone(), Box::new(world.bucket(runtime.clone())))
             }
             Place::Folder(_) => {
@@ -58,7 +62,11 @@ impl Place {
     pub(crate) fn set_random_faults(&self, rng: &mut Rng, most_per_million: u64) {
         let rate = |rng: &mut Rng| if rng.one_in(2) { rng.below(most_per_million) } else { 0 };
         match self {
-            Place::Double(world) => world.set_faults(Faults {
+            Place::Double(world) | Place::Tearing(world) => world.set_faults(Faults {
+                torn_per_million: match self {
+                    Place::Tearing(_) => rng.below(most_per_million),
+                    _ => 0,
+                },
                 latency_ns: 1_000_000..=rng.between(1_000_000, 200_000_000),
                 slow_factor: rng.between(1, 200),
                 failures_per_million: rate(rng),
@@ -85,7 +93,7 @@ impl Place {
     /// Ends what goes wrong.
     pub(crate) fn heal(&self) {
         match self {
-            Place::Double(world) => world.set_faults(Faults::default()),
+            Place::Double(world) | Place::Tearing(world) => world.set_faults(Faults::default()),
             Place::Folder(disk) => disk.clear_faults(),
         }
     }
@@ -93,7 +101,7 @@ impl Place {
     /// Names and bytes of all objects.
     pub(crate) fn objects(&self) -> BTreeMap<ObjectName, Bytes> {
         match self {
-            Place::Double(world) => world.objects().into_iter().collect(),
+            Place::Double(world) | Place::Tearing(world) => world.objects().into_iter().collect(),
             Place::Folder(disk) => objects_of(disk),
         }
     }
@@ -101,7 +109,7 @@ impl Place {
     /// Changes a byte of an object. False if there is no such byte.
     pub(crate) fn corrupt(&self, name: &ObjectName, offset: usize, mask: u8) -> bool {
         match self {
-            Place::Double(world) => world.corrupt(name, offset, mask),
+            Place::Double(world) | Place::Tearing(world) => world.corrupt(name, offset, mask),
             Place::Folder(disk) => disk.corrupt(path(name), offset as u64, mask),
         }
     }
@@ -109,7 +117,7 @@ impl Place {
     /// Removes an object as somebody else would.
     pub(crate) fn lose(&self, name: &ObjectName) -> bool {
         match self {
-            Place::Double(world) => world.lose(name),
+            Place::Double(world) | Place::Tearing(world) => world.lose(name),
             Place::Folder(disk) => disk.remove(path(name)),
         }
     }
