@@ -114,6 +114,8 @@ async fn send<R: Runtime, D: Dial>(client: &Client<R, D>, request: HttpRequest) 
     let body = body.collect().await?.to_bytes();
     if !body.is_empty() {
         sent = sent.with_shared_body(body);
+        // The store tries again, and has to know of each attempt.
+        sent.may_repeat = Some(false);
     }
     let answer = client.send(sent).await.map_err(failed)?;
     let mut response = http::Response::builder().status(answer.status).version(answer.version);

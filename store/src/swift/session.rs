@@ -116,6 +116,8 @@ impl<R: Runtime, D: Dial> Sessions<R, D> {
         request.max_body_bytes = Some(u64::MAX);
         if ask.method == Method::PUT {
             request = request.with_shared_body(ask.body.clone());
+            // The store tries again, and has to know of each attempt.
+            request.may_repeat = Some(false);
         }
         self.client.send(request).await.map_err(of_client)
     }
