@@ -91,10 +91,21 @@ impl Fold {
             first.edit = first.edit.min(input.edit);
             first.is_free &= input.is_free;
         };
+        let comes: BTreeSet<SegmentName> = if left.is_empty() {
+            BTreeSet::new()
+        } else {
+            added.iter().map(|live| live.name).collect()
+        };
         let (mut is_bound, mut changes) = (false, false);
         for part in left {
             match self.added.get(&part.segment) {
                 Some(input) => inherit(input),
+                // The first edit has segments of the folder that the bucket lacks, and what has left
+                // them. Without that the bucket would show again what a rewrite has left out.
+                None if comes.contains(&part.segment) => {
+                    self.left.insert(part);
+                    continue;
+                }
                 None if !is_known(part.segment) => continue,
                 None => {}
             }
@@ -274,3 +285,47 @@ const EMPTY: LiveSegment = LiveSegment {
     level: 0,
     order: 0,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Part;
+
+    const NOW: Origin = Origin { core: 0, now: Monotonic(0) };
+
+    fn segment(seq: u32) -> LiveSegment {
+        let name = SegmentName { epoch: 1, shards: 4, shard: 0x0003_0000, seq };
+        LiveSegment { name, file_len: 100, ..EMPTY }
+    }
+
+    fn left(seq: u32, part: u16) -> LeftPart {
+        LeftPart { segment: segment(seq).name, part: Part::one(4, part) }
+    }
+
+    #[test]
+    fn what_has_left_a_segment_of_the_start_goes_with_it() {
+        let mut fold = Fold::default();
+        let added = vec![segment(1), segment(2)];
+        let parts = vec![left(1, 0), left(9, 0)];
+        let edit = ManifestEdit { added, left: parts, ..ManifestEdit::default() };
+        fold.take(edit, NOW, |_| false);
+        let first = fold.take_batch(|added| added.live.name.seq == 1, 100).edit();
+        assert_eq!(first.added, [segment(1)]);
+        assert_eq!(first.left, [left(1, 0)], "nobody has the other segment");
+        let rest = fold.take_batch(|_| true, 100).edit();
+        assert_eq!((rest.added, rest.left), (vec![segment(2)], vec![]));
+    }
+
+    #[test]
+    fn a_segment_of_the_start_that_all_have_left_is_not_sent() {
+        let mut fold = Fold::default();
+        let parts = vec![left(1, 0), left(1, 1)];
+        let edit = ManifestEdit { added: vec![segment(1)], left: parts, ..ManifestEdit::default() };
+        fold.take(edit, NOW, |_| false);
+        let parts = vec![left(1, 2), left(1, 3)];
+        let edit = ManifestEdit { added: vec![segment(2)], left: parts, ..ManifestEdit::default() };
+        fold.take(edit, NOW, |_| false);
+        let batch = fold.take_batch(|_| true, 100).edit();
+        assert_eq!((batch.added, batch.left), (vec![segment(2)], vec![]));
+    }
+}
