@@ -158,8 +158,7 @@ impl<R: Runtime> Store<R> {
         until: Monotonic,
     ) -> Result<Created, StoreError> {
         let own = body.slice(proof.clone());
-        let span_end = proof.end as u64;
-        let span = Span::Range(proof.start as u64..span_end);
+        let span = Span::Range(proof.start as u64..proof.end as u64);
         let mut pause = Pause::default();
         // Whether an attempt may have taken effect.
         let mut may_exist = false;
@@ -180,11 +179,8 @@ impl<R: Runtime> Store<R> {
             };
             may_exist = true;
             // The object tells what the answer did not.
-            match self.look_at(name, span.clone(), until).await {
-                Ok((_, found_bytes)) if found_bytes < span_end => return Ok(Created::Torn),
-                Ok((found, _)) if found != own => return Ok(Created::Existing(found)),
-                Ok((_, found_bytes)) if found_bytes < len_bytes => return Ok(Created::Torn),
-                Ok(_) => return Ok(Created::Retried),
+            match self.look_at(name, span.clone(), &own, len_bytes, until).await {
+                Ok(created) => return Ok(created),
                 Err(BucketError::NotFound) => {}
                 Err(error) if error.may_pass() => {}
                 Err(error) => return Err(self.unknown(name, error)),
@@ -195,16 +191,26 @@ impl<R: Runtime> Store<R> {
         }
     }
 
-    /// A range of an object, and the object's length.
+    /// What an object is that has a name after all: `own` is what it has at `span` if it is one's own,
+    /// of `len_bytes` bytes.
     async fn look_at(
         &self,
         name: &ObjectName,
         span: Span,
+        own: &Bytes,
+        len_bytes: u64,
         until: Monotonic,
-    ) -> Result<(Bytes, u64), BucketError> {
+    ) -> Result<Created, BucketError> {
         let found = self.read_once(name, span, until).await?;
+        if found.len() < own.len() {
+            return Ok(Created::Torn);
+        }
+        if found != own {
+            return Ok(Created::Existing(found));
+        }
         let info = self.inner.bucket.info(name, self.until(0, until));
-        Ok((found, self.counted(Request::Info, 0, info).await?.len_bytes))
+        let info = self.counted(Request::Info, 0, info).await?;
+        Ok(if info.len_bytes < len_bytes { Created::Torn } else { Created::Retried })
     }
 
     /// Reads a part of an object. If that takes longer than nearly all recent reads did, it is asked
