@@ -46,6 +46,8 @@ pipeline = catch_errors gatekeeper {first} memory listing_formats tempauth slo d
 [app:proxy-server]
 use = egg:swift#proxy
 account_autocreate = true
+# There is one device. After ten failures of creates that race it would not be asked for a minute.
+error_suppression_limit = 1000000
 [filter:catch_errors]
 use = egg:swift#catch_errors
 [filter:gatekeeper]
