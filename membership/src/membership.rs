@@ -177,7 +177,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::vitals::{Roles, State};
+    use crate::vitals::State;
 
     /// The output of something that never waits.
     fn now<T>(future: impl Future<Output = T>) -> T {
@@ -190,19 +190,7 @@ mod tests {
     #[test]
     fn one_node_sees_itself() {
         let me = Identity { address: ([10, 0, 0, 1], 7946).into(), generation: 1, chance: 2 };
-        let vitals = Vitals {
-            instance: "only".to_owned(),
-            state: State::Joining,
-            roles: Roles::NONE,
-            protocol_min: 1,
-            protocol_max: 1,
-            started_unix_ms: 0,
-            map_number: 0,
-            writer_epoch: None,
-            zone: String::new(),
-            transport: None,
-            http: None,
-        };
+        let vitals = Vitals::joining("only", 1..=1);
         let nobody = Vitals { instance: String::new(), ..vitals.clone() };
         assert!(Membership::alone(me, nobody, Monotonic(5)).is_err());
         let node = Membership::alone(me, vitals, Monotonic(5)).expect("the vitals are good");

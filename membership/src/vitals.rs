@@ -1,6 +1,7 @@
 //! What a member tells of itself: small, and no part of any decision that has to be right.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 
 use crate::identity::is_reachable;
 
@@ -142,6 +143,25 @@ pub enum VitalsError {
 }
 
 impl Vitals {
+    /// A process that has started and tells nothing else yet. It speaks these versions of the protocol
+    /// between nodes.
+    #[must_use]
+    pub fn joining(instance: impl Into<String>, protocol: RangeInclusive<u16>) -> Vitals {
+        Vitals {
+            instance: instance.into(),
+            state: State::Joining,
+            roles: Roles::NONE,
+            protocol_min: *protocol.start(),
+            protocol_max: *protocol.end(),
+            started_unix_ms: 0,
+            map_number: 0,
+            writer_epoch: None,
+            zone: String::new(),
+            transport: None,
+            http: None,
+        }
+    }
+
     /// Checks that others can be told.
     ///
     /// # Errors
@@ -190,19 +210,8 @@ mod tests {
 
     #[test]
     fn fields_have_bounds() {
-        let vitals = Vitals {
-            instance: "node-1".to_owned(),
-            state: State::Active,
-            roles: Roles::NONE,
-            protocol_min: 1,
-            protocol_max: 1,
-            started_unix_ms: 0,
-            map_number: 0,
-            writer_epoch: None,
-            zone: String::new(),
-            transport: None,
-            http: Some(([10, 0, 0, 1], 3100).into()),
-        };
+        let http = Some(([10, 0, 0, 1], 3100).into());
+        let vitals = Vitals { http, ..Vitals::joining("node-1", 1..=1) };
         assert_eq!(vitals.check(), Ok(()));
         let fault = |change: fn(&mut Vitals)| {
             let mut changed = vitals.clone();

@@ -11,7 +11,7 @@ use logsvc_membership::engine::Change;
 use logsvc_membership::members::{Members, Standing};
 use logsvc_membership::membership::Membership;
 use logsvc_membership::settings::{JoinSettings, Settings};
-use logsvc_membership::vitals::{Roles, State, Vitals};
+use logsvc_membership::vitals::{State, Vitals};
 use logsvc_runtime::monoio_backend::{MonoioDriver, launch};
 use logsvc_runtime::{LaunchOptions, Runtime, glommio_backend};
 
@@ -19,19 +19,7 @@ use logsvc_runtime::{LaunchOptions, Runtime, glommio_backend};
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn vitals(name: &str) -> Vitals {
-    Vitals {
-        instance: name.to_owned(),
-        state: State::Joining,
-        roles: Roles::NONE,
-        protocol_min: 1,
-        protocol_max: 1,
-        started_unix_ms: 1,
-        map_number: 0,
-        writer_epoch: None,
-        zone: String::new(),
-        transport: None,
-        http: None,
-    }
+    Vitals { started_unix_ms: 1, ..Vitals::joining(name, 1..=1) }
 }
 
 /// Waits until the list of a node is as it should be.

@@ -8,7 +8,7 @@ use logsvc_membership::engine::{Engine, Refused};
 use logsvc_membership::identity::Identity;
 use logsvc_membership::settings::MEMBERS_MAX;
 use logsvc_membership::settings::Settings;
-use logsvc_membership::vitals::{Report, Roles, State, Vitals};
+use logsvc_membership::vitals::{Report, State, Vitals};
 use logsvc_membership::wire::envelope::{Kind, open, seal};
 use logsvc_membership::wire::state::encode;
 use logsvc_runtime::Monotonic;
@@ -16,17 +16,13 @@ use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 fn vitals(name: &str) -> Vitals {
     Vitals {
-        instance: name.to_owned(),
         state: State::Active,
-        roles: Roles::NONE,
-        protocol_min: 1,
-        protocol_max: 1,
         started_unix_ms: 7,
         map_number: 1,
         writer_epoch: Some(3),
         zone: "z".to_owned(),
         transport: Some(([10, 0, 0, 1], 9095).into()),
-        http: None,
+        ..Vitals::joining(name, 1..=1)
     }
 }
 

@@ -8,7 +8,7 @@ use logsvc_membership::engine::{Change, Engine, ForgetError, Refused};
 use logsvc_membership::identity::Identity;
 use logsvc_membership::members::Standing;
 use logsvc_membership::settings::Settings;
-use logsvc_membership::vitals::{Report, Roles, State, Vitals};
+use logsvc_membership::vitals::{Report, State, Vitals};
 use logsvc_membership::wire::Damaged;
 use logsvc_membership::wire::envelope::{Kind, open, seal};
 use logsvc_membership::wire::state::{Entry, decode, encode};
@@ -26,19 +26,8 @@ fn identity(last: u8, generation: u64) -> Identity {
 }
 
 fn vitals(last: u8) -> Vitals {
-    Vitals {
-        instance: format!("node-{last}"),
-        state: State::Active,
-        roles: Roles::NONE,
-        protocol_min: 1,
-        protocol_max: 1,
-        started_unix_ms: 0,
-        map_number: 0,
-        writer_epoch: Some(last.into()),
-        zone: String::new(),
-        transport: None,
-        http: None,
-    }
+    let (state, writer_epoch) = (State::Active, Some(last.into()));
+    Vitals { state, writer_epoch, ..Vitals::joining(format!("node-{last}"), 1..=1) }
 }
 
 fn report(last: u8) -> Report {

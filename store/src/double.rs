@@ -5,8 +5,8 @@
 //!
 //! What can be set ([`Faults`]): how long requests take; failures before the effect; answers that
 //! are lost after it; "conflict, try again" for names that are free; a store that keeps the beginnings
-//! of what was not sent whole; "slow down"; a bucket that cannot be reached; listings that are behind; a store that ignores conditions; and one that looks
-//! at them too early.
+//! of what was not sent whole; "slow down"; a bucket that cannot be reached; listings that are behind;
+//! a store that ignores conditions; and one that looks at them too early.
 
 mod faults;
 

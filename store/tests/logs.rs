@@ -209,20 +209,23 @@ fn logs_keep_what_counts(kind: Kind) {
         place.heal();
         let later: Rc<RefCell<Option<LogContent>>> = Rc::default();
         let (runtime, slot) = (nodes[0].runtime(CoreId(0)).clone(), Rc::clone(&later));
+        // Nobody reads a log again whose entries were removed. Its writer may have made some of them
+        // anew before it found the fence.
+        let known = frees.then(|| found.borrow()[0].clone());
         let own = runtime.clone();
         drop(runtime.spawn(async move {
             own.sleep_until(own.now().after(Duration::from_secs(60))).await;
             let store = place.store(&own).await;
-            let content = read_log(&store, &log(), 0, own.now().after(PATIENCE)).await;
+            let content = match known {
+                Some(known) => Ok(known),
+                None => read_log(&store, &log(), 0, own.now().after(PATIENCE)).await,
+            };
             *slot.borrow_mut() = Some(content.expect("a healthy bucket"));
         }));
         resumed += written.resumed.get();
         let run = simulation.run_until(|| later.borrow().is_some());
         run.unwrap_or_else(|stuck| panic!("{stuck}"));
-        let mut later = later.take().expect("it was read");
-        if frees {
-            later = found.borrow()[0].clone();
-        }
+        let later = later.take().expect("it was read");
         for content in found.borrow().iter() {
             assert_eq!(content.fenced_by, later.fenced_by, "the heirs do not agree");
             assert_eq!(payloads(content), payloads(&later), "an entry has come to count");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use logsvc_membership::engine::Engine;
 use logsvc_membership::identity::Identity;
 use logsvc_membership::settings::Settings;
-use logsvc_membership::vitals::{Roles, State, Vitals};
+use logsvc_membership::vitals::{State, Vitals};
 use logsvc_membership::wire;
 use logsvc_membership::wire::envelope::{DATAGRAM_MAX_BYTES, Kind, seal};
 use logsvc_runtime::Monotonic;
@@ -17,19 +17,7 @@ pub fn messages(data: &[u8]) {
 
 /// A node that knows nobody.
 fn engine() -> Engine {
-    let vitals = Vitals {
-        instance: "node".to_owned(),
-        state: State::Active,
-        roles: Roles::NONE,
-        protocol_min: 1,
-        protocol_max: 1,
-        started_unix_ms: 0,
-        map_number: 0,
-        writer_epoch: None,
-        zone: String::new(),
-        transport: None,
-        http: None,
-    };
+    let vitals = Vitals { state: State::Active, ..Vitals::joining("node", 1..=1) };
     let me = Identity { address: ([10, 0, 0, 1], 7946).into(), generation: 5, chance: 6 };
     Engine::new(Settings::default(), me, vitals, 7, Monotonic(0)).expect("the vitals are good")
 }

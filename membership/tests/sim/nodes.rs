@@ -11,7 +11,7 @@ use logsvc_membership::identity::Identity;
 use logsvc_membership::members::{Members, Standing};
 use logsvc_membership::membership::Membership;
 use logsvc_membership::settings::{JoinSettings, Settings};
-use logsvc_membership::vitals::{Role, Roles, State, Vitals};
+use logsvc_membership::vitals::{Role, Roles, Vitals};
 use logsvc_runtime::sim::{Node, SimRuntime, Simulation};
 use logsvc_runtime::{CoreId, Monotonic, Runtime};
 
@@ -49,17 +49,13 @@ pub(crate) fn joining(place: usize, join_members: Vec<String>) -> Settings {
 
 pub(crate) fn vitals(place: usize, runtime: &SimRuntime) -> Vitals {
     Vitals {
-        instance: format!("node-{place}"),
-        state: State::Joining,
         roles: Roles::NONE.with(Role::Ingester).with(Role::Querier),
-        protocol_min: 1,
-        protocol_max: 1,
         started_unix_ms: (runtime.unix_nanos() / 1_000_000) as u64,
-        map_number: 0,
         writer_epoch: Some(place as u32 * 10),
         zone: format!("zone-{}", place % 3),
         transport: Some(SocketAddr::new(ip(place), 9095)),
         http: Some(SocketAddr::new(ip(place), 3100)),
+        ..Vitals::joining(format!("node-{place}"), 1..=1)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Datagrams of the simulated network.
 //!
 //! Each datagram takes its own time on the wire, so it may overtake others. It may get lost there
-//! at a rate that is zero unless set, or arrive twice at another rate, or meet a cut link. One that finds its socket full is dropped and counted. One
+//! at a rate that is zero unless set, or arrive twice at another rate, or meet a cut link. One that
+//! finds its socket full is dropped and counted. One
 //! to an address without a socket vanishes. Sockets that share an address share the senders by
 //! their ports, as the kernel does by a hash.
 

@@ -164,7 +164,7 @@ impl WalLogs {
         until: Monotonic,
     ) -> Result<(), LogError> {
         let Some((first, _)) = log.first() else { return Ok(()) };
-        // No other object of such a log is as short: a piece is longer.
+        // No entry of such a log is as short: a piece is longer.
         if !log.iter().any(|(_, info)| may_be_fence(info.len_bytes)) {
             let Ok(name) = log_of(first.epoch) else { return Ok(()) };
             // What was written out of order before a crash may lie behind a gap.

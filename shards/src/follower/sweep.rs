@@ -134,8 +134,7 @@ mod tests {
             "log/other",
         ];
         let mut logs: Vec<ObjectInfo> = logs.into_iter().map(info).collect();
-        let torn = "log/00000001/0000000000000000-".replace("0-", "8-");
-        let torn = ObjectInfo { len_bytes: 68, ..info(torn.trim_end_matches('-')) };
+        let torn = ObjectInfo { len_bytes: 68, ..info("log/00000001/0000000000000008") };
         let newest = info("log/00000001/0000000000000010");
         logs.splice(2..2, [torn, newest]);
         let ended = |log, base| {

@@ -1,9 +1,8 @@
 //! Brings a segment's file into the bucket.
 //!
 //! Guarantees: the object has the bytes of the file, or is not there, or an upload of the same name
-//! has left the beginning of it. Memory for the bytes on their
-//! way is reserved first. A file that is gone is told apart from all other failures: its segment has
-//! left the live set.
+//! has left the beginning of it. Memory for the bytes on their way is reserved first. A file that is
+//! gone is told apart from all other failures: its segment has left the live set.
 
 use std::io;
 use std::path::Path;
@@ -45,7 +44,7 @@ pub(super) enum UploadError {
     /// The store does not take it.
     #[error("{0}")]
     Store(#[from] StoreError),
-    /// The store has kept the beginning of it.
+    /// The store had kept the beginning of it, which is removed.
     #[error("the connection broke while it was sent")]
     Torn,
     /// Somebody else has created the name.
@@ -114,15 +113,12 @@ impl<R: Runtime> Uploader<R> {
     ) -> Result<(), UploadError> {
         let (_memory, body) = self.read(file, 0, len_bytes).await?;
         let proof = 0..len_bytes.min(PROOF_LEN) as usize;
-        let created = self.store.create(name, body.clone(), proof.clone(), self.until(len_bytes));
-        let mut created = created.await?;
-        if created == Created::Torn {
-            self.remove_torn(name).await?;
-            created = self.store.create(name, body, proof, self.until(len_bytes)).await?;
-        }
-        match created {
+        match self.store.create(name, body, proof, self.until(len_bytes)).await? {
             Created::New | Created::Retried => Ok(()),
-            Created::Torn => Err(UploadError::Torn),
+            Created::Torn => {
+                self.remove_torn(name).await?;
+                Err(UploadError::Torn)
+            }
             Created::Existing(_) => Err(UploadError::Taken(name.clone())),
         }
     }

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::time::Duration;
 
 use logsvc_runtime::{Monotonic, Runtime};
@@ -335,13 +336,11 @@ impl<R: Runtime> Ledger<R> {
 
     /// Brings an entry into the log that may be there, or may not.
     async fn finish(&mut self, until: Monotonic) -> Result<(), LedgerError> {
-        let Some((begun, entry)) = self.unfinished.take() else { return Ok(()) };
+        let Some((mut begun, entry)) = self.unfinished.take() else { return Ok(()) };
         if let Err(error) = self.writer.write(&begun, until).await {
-            let mut begun = [begun];
             if matches!(error, LogError::Torn { .. }) {
-                self.writer.resume(&mut begun);
+                self.writer.resume(slice::from_mut(&mut begun));
             }
-            let [begun] = begun;
             self.unfinished = Some((begun, entry));
             return Err(error.into());
         }

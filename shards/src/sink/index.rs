@@ -34,7 +34,7 @@ struct State {
     end_asked: Bell,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Object {
     /// The files. Objects with the same ones share the set.
     names: Rc<BTreeSet<WalName>>,

@@ -25,8 +25,8 @@
 //! entries from the disk that the bucket has, and the folder goes on without them.
 //!
 //! Failures: a bucket that is slow or away leaves unconfirmed pieces ([`SinkEnd::trouble`]), which
-//! are written again and again, and with other numbers if the store keeps the beginning of one. A log that was taken over, or that another process writes, ends the
-//! sink ([`Sink::run`]).
+//! are written again and again, and with other numbers if the store keeps the beginning of one. A log
+//! that was taken over, or that another process writes, ends the sink ([`Sink::run`]).
 
 mod end;
 mod index;

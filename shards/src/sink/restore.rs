@@ -84,14 +84,7 @@ pub(crate) async fn restore<R: Runtime>(
     for (&epoch, &from) in logs {
         let until = runtime.now().after(PATIENCE);
         let visit = async |_, payload: Bytes| files.write(epoch, &payload).await;
-        let end = fence_with(runtime, store, &log_of(epoch)?, from, by, until, visit).await?;
-        if end.torn > 0 {
-            tracing::warn!(
-                "{} objects of the log wal/{epoch:08x} are torn: a connection broke when they were \
-                 sent. Nothing in them was acknowledged, unless the store has lost their ends since",
-                end.torn
-            );
-        }
+        fence_with(runtime, store, &log_of(epoch)?, from, by, until, visit).await?;
     }
     files.close().await?;
     runtime.sync_dir(wal_dir).await.map_err(failed(wal_dir))?;

@@ -173,6 +173,7 @@ pub async fn fence_with<R: Runtime, E: From<LogError>>(
     let mut torn = 0;
     loop {
         if end.fenced_by.is_some() {
+            warn_of_torn(log, &end);
             return Ok(end);
         }
         let previous = end.last.unwrap_or(Nonce::NONE);
@@ -180,7 +181,7 @@ pub async fn fence_with<R: Runtime, E: From<LogError>>(
         let object = header.encode(&by.to_le_bytes());
         let name = log.entry(end.next).map_err(LogError::from)?;
         match store.create(&name, object, PROOF, until).await.map_err(LogError::from)? {
-            Created::New | Created::Retried => return Ok(LogEnd { fenced_by: Some(by), ..end }),
+            Created::New | Created::Retried => end.fenced_by = Some(by),
             Created::Torn if torn == TORN_FENCES_MAX => {
                 return Err(LogError::Torn { log: log.0.clone(), number: end.next }.into());
             }
@@ -190,5 +191,16 @@ pub async fn fence_with<R: Runtime, E: From<LogError>>(
                 end = go_on(store, log, end, &mut visit, until).await?;
             }
         }
+    }
+}
+
+fn warn_of_torn(log: &LogName, end: &LogEnd) {
+    if end.torn > 0 {
+        tracing::warn!(
+            "{} objects of the log {} are torn: a connection broke when they were sent. Nothing in them \
+             was acknowledged, unless the store has lost their ends since",
+            end.torn,
+            log.0
+        );
     }
 }

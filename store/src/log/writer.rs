@@ -90,16 +90,18 @@ impl<R: Runtime> LogWriter<R> {
         self.look_from(self.next, until).await
     }
 
+    /// Fails if somebody has taken over at a number, or behind torn ones from there on, or if the last
+    /// of these is an entry.
     async fn look_from(&self, mut number: u64, until: Monotonic) -> Result<(), LogError> {
-        while self.is_taken(number, until).await? {
+        while self.is_torn(number, until).await? {
             // Somebody who takes over was torn, and goes on behind it.
             number += IN_FLIGHT_MAX;
         }
         Ok(())
     }
 
-    /// Whether a number is torn. It must not have anything else.
-    async fn is_taken(&self, number: u64, until: Monotonic) -> Result<bool, LogError> {
+    /// Whether a number is torn. Fails if it has anything else.
+    async fn is_torn(&self, number: u64, until: Monotonic) -> Result<bool, LogError> {
         let log = || self.log.0.clone();
         match read_entry(&self.store, &self.log, number, until).await? {
             Read::Nothing => Ok(false),
@@ -125,7 +127,7 @@ impl<R: Runtime> LogWriter<R> {
             Created::New | Created::Retried => self.look_from(number + IN_FLIGHT_MAX, until).await,
             Created::Torn => Err(self.torn(number, until).await),
             // Somebody who takes over may have been torn, too.
-            Created::Existing(_) if self.is_taken(number, until).await? => {
+            Created::Existing(_) if self.is_torn(number, until).await? => {
                 Err(self.torn(number, until).await)
             }
             // A fence does not go.
@@ -137,23 +139,16 @@ impl<R: Runtime> LogWriter<R> {
     /// over behind it, and freed the name.
     async fn torn(&self, number: u64, until: Monotonic) -> LogError {
         let behind = number + 1..=number + IN_FLIGHT_MAX;
-        let fences = behind.map(|first| self.fence_from(first, until));
-        match try_join_all(fences).await {
+        let looks = behind.map(|first| async move {
+            match self.look_from(first, until).await {
+                // One's own, which is on its way, too.
+                Err(LogError::Forked { .. }) => Ok(()),
+                other => other,
+            }
+        });
+        match try_join_all(looks).await {
             Ok(_) => LogError::Torn { log: self.log.0.clone(), number },
             Err(error) => error,
-        }
-    }
-
-    /// Fails if there is a fence, or one behind torn ones.
-    async fn fence_from(&self, mut number: u64, until: Monotonic) -> Result<(), LogError> {
-        loop {
-            match read_entry(&self.store, &self.log, number, until).await? {
-                Read::Nothing | Read::Entry { .. } => return Ok(()),
-                Read::Torn(_) => number += IN_FLIGHT_MAX,
-                Read::Fence { by, .. } => {
-                    return Err(LogError::Fenced { log: self.log.0.clone(), number, by });
-                }
-            }
         }
     }
 }
