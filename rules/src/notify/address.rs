@@ -61,7 +61,9 @@ fn parse(text: &str, is_discovered: bool) -> Result<Address, AddressError> {
     let scheme = match scheme.to_ascii_lowercase().as_str() {
         "http" => "http",
         "https" => "https",
-        other => return Err(AddressError::Scheme(quoted(other))),
+        other if is_scheme(other) => return Err(AddressError::Scheme(quoted(other))),
+        // It may be a part of a password.
+        _ => return Err(invalid()),
     };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
@@ -88,6 +90,12 @@ fn parse(text: &str, is_discovered: bool) -> Result<Address, AddressError> {
         None => None,
     };
     Ok(Address { scheme, host: host.to_owned(), path, authorization })
+}
+
+/// Whether a text is the scheme of some URL. A name with its password is none.
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.chars().all(|one| one.is_ascii_alphanumeric() || "+-.".contains(one))
 }
 
 /// Whether a text is a host with or without a port. A part of a password is none.
@@ -122,7 +130,8 @@ fn clean(path: &str) -> String {
 
 /// An address as messages show it.
 fn without_userinfo(text: &str) -> String {
-    let start = text.find("://").map_or(0, |at| at + 3);
+    let scheme_end = text.find("://").filter(|&at| is_scheme(&text[..at]));
+    let start = scheme_end.map_or(0, |at| at + 3);
     let end = text[start..].find(['/', '?', '#']).map_or(text.len(), |at| start + at);
     // A password may have a `/` that should have been escaped, so all before the last `@` goes.
     match text.rfind('@') {
@@ -179,6 +188,8 @@ mod tests {
         for (text, message) in [
             ("am:9093", "parse \"am:9093\": invalid Alertmanager URL"),
             ("ftp://u:secret@am", "unsupported scheme \"ftp\" of an Alertmanager URL"),
+            ("u:secret://x@am", "parse \"am\": invalid Alertmanager URL"),
+            ("://u:secret@am", "parse \"am\": invalid Alertmanager URL"),
             ("http://", "parse \"http://\": invalid Alertmanager URL"),
             ("http://:80", "parse \"http://:80\": invalid Alertmanager URL"),
             ("http://u:secret@a b", "parse \"http://a b\": invalid Alertmanager URL"),
