@@ -11,7 +11,8 @@ pub struct Settings {
     /// longer than [`Settings::proof_max`] that no two clocks differ by more: with 1.25 times as
     /// long, rates may be wrong by a tenth each.
     pub lease: Duration,
-    /// How long a member has to be missing before it is taken for dead.
+    /// How long a member has to be missing in the hints before it is taken for dead. Membership has
+    /// suspected it for seconds then.
     pub suspicion: Duration,
     /// How long proposals wait after the last change, times one more than the rank of the proposer.
     pub propose_pause: Duration,
@@ -35,7 +36,7 @@ impl Default for Settings {
         Settings {
             proof_max: Duration::from_secs(1),
             lease: Duration::from_millis(1_250),
-            suspicion: Duration::from_secs(10),
+            suspicion: Duration::from_secs(2),
             propose_pause: Duration::from_millis(500),
             orphan_patience: Duration::from_secs(20),
             idle_poll: Duration::from_secs(10),
