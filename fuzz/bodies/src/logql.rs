@@ -1,9 +1,10 @@
-//! Queries and templates of alerts out of arbitrary bytes.
+//! Queries, templates of alerts, and results of leaves out of arbitrary bytes.
 
 use std::collections::BTreeMap;
 
 use logsvc_logql::engine::{
-    AlertData, AlertLines, AlertNeed, AlertOutput, AlertTemplate, MAX_LINES, MAX_QUERIES,
+    AlertData, AlertLines, AlertNeed, AlertOutput, AlertTemplate, Direction, LeafResult, MAX_LINES,
+    MAX_QUERIES, MergeState, Place, Plan, QueryParams, SizeOf, StreamLabels,
 };
 use logsvc_logql::syntax::ast::{Expr, MetricExpr};
 use logsvc_logql::syntax::{self, MAX_QUERY_LEN_BYTES};
@@ -115,4 +116,98 @@ fn is_finite(expr: &MetricExpr) -> bool {
         MetricExpr::BinaryOperation(node) => is_finite(&node.left) && is_finite(&node.right),
         MetricExpr::LabelReplace(node) => is_finite(&node.expr),
     }
+}
+
+/// Queries whose leaves have results of all kinds.
+const LEAF_QUERIES: [&str; 20] = [
+    r#"{app="m"}"#,
+    r#"{app="m"} | logfmt | line_format "{{.n}}""#,
+    r#"count_over_time({app="m"}[5s])"#,
+    r#"sum by (level) (bytes_rate({app="m"} | logfmt [7s]))"#,
+    r#"absent_over_time({app="m"}[3s])"#,
+    r#"topk(2, count_over_time({app="m"} | logfmt [5s]))"#,
+    r#"rate_counter({app="m"} | logfmt | unwrap v | __error__="" [9s])"#,
+    r#"quantile_over_time(0.7, {app="m"} | logfmt | unwrap v | __error__="" [9s]) by (level)"#,
+    r#"stddev_over_time({app="m"} | logfmt | unwrap v | __error__="" [4s]) by (level)"#,
+    r#"stdvar_over_time({app="m"} | logfmt | unwrap v | __error__="" [9s]) by (s)"#,
+    r#"min_over_time({app="m"} | logfmt | unwrap v | __error__="" [9s]) by (level)"#,
+    r#"max_over_time({app="m"} | logfmt | unwrap v | __error__="" [2s]) by (level)"#,
+    r#"first_over_time({app="m"} | logfmt | unwrap v | __error__="" [9s]) by (level)"#,
+    r#"last_over_time({app="m"} | logfmt | unwrap v | __error__="" [9s]) by (s)"#,
+    r#"sum_over_time({app="m"} | logfmt | unwrap v | __error__="" [9s])"#,
+    r#"avg_over_time({app="m"} | logfmt | unwrap v | __error__="" [8s]) by (level)"#,
+    r#"rate({app="m"} | logfmt | unwrap v | __error__="" [9s] offset 2s)"#,
+    r#"absent_over_time({app="m"} | logfmt | unwrap v | __error__="" [2s])"#,
+    r#"sum_over_time({app="m"} | logfmt | unwrap v [9s])"#,
+    r#"bottomk(1, sum by (s) (rate({app="m"}[5s]))) / 2"#,
+];
+
+/// Plans whose first leaves have results of all kinds, over the first 40 seconds. Log queries are
+/// there in both directions, with places, as a further page, and thinned.
+///
+/// # Panics
+/// When one of the plans is none.
+#[must_use]
+pub fn leaf_plans() -> Vec<Plan> {
+    const SECOND_NS: i64 = 1_000_000_000;
+    let range = QueryParams::range(0, 40 * SECOND_NS, 3 * SECOND_NS);
+    let place =
+        Place { timestamp_ns: 20 * SECOND_NS, stream_hash: 1 << 63, entry_hash: 5, ordinal: 1 };
+    let mut plans = Vec::new();
+    for query in LEAF_QUERIES {
+        let expr = syntax::parse(query).expect("a query");
+        let of = |params: &QueryParams| Plan::new(&expr, params).expect("a plan");
+        plans.push(of(&range));
+        if matches!(expr, Expr::Log(_)) {
+            plans.push(of(&QueryParams {
+                direction: Direction::Forward,
+                categorize_labels: true,
+                places: true,
+                limit: 30,
+                ..range.clone()
+            }));
+            plans.push(of(&QueryParams { after: Some(place), ..range.clone() }));
+            plans.push(of(&QueryParams { interval_ns: SECOND_NS / 2, ..range.clone() }));
+        } else {
+            plans.push(of(&QueryParams::instant(20 * SECOND_NS)));
+        }
+    }
+    let selector = syntax::parse_selector(r#"{app="m"}"#).expect("a selector");
+    let bounds_ns = (0, 40 * SECOND_NS);
+    plans.push(Plan::patterns(&selector, bounds_ns, 10 * SECOND_NS).expect("a plan"));
+    let (by, size) = (StreamLabels::All, SizeOf::Entry);
+    let volume = Plan::volume(&selector, by, bounds_ns, Some(7 * SECOND_NS), size);
+    plans.push(volume.expect("a plan"));
+    plans
+}
+
+/// Reads the result of a leaf: that of the plan that the first byte numbers. What is read has one
+/// encoding, the bytes, and is merged with itself. True when something was read.
+///
+/// # Panics
+/// When it has another encoding.
+#[must_use]
+pub fn leaf_result(data: &[u8]) -> bool {
+    let Some((number, bytes)) = data.split_first() else { return false };
+    let plans = leaf_plans();
+    let plan = &plans[usize::from(*number) % plans.len()];
+    leaf_result_of(plan, bytes)
+}
+
+/// The same for the first leaf of a plan.
+///
+/// # Panics
+/// As for [`leaf_result`].
+#[must_use]
+pub fn leaf_result_of(plan: &Plan, bytes: &[u8]) -> bool {
+    let Ok(result) = LeafResult::decode(bytes, &plan.leaves()[0]) else { return false };
+    let mut again = Vec::new();
+    result.encode(&mut again);
+    assert_eq!(again, bytes, "another encoding");
+    for copies in [1, 2] {
+        let mut merge = MergeState::new(plan);
+        (0..copies).for_each(|_| merge.add(result.clone()));
+        let _ = merge.finish();
+    }
+    true
 }

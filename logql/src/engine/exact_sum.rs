@@ -17,9 +17,11 @@
 
 mod fixed;
 mod moments;
+mod raw;
 
 use fixed::FixedPoint;
 pub(crate) use moments::Moments;
+pub(crate) use raw::{RawSum, SUM_WORDS};
 
 /// Words of a sum: 2098 bits for the largest number, 64 for how many there are, one for the sign.
 const WORDS: usize = 34;

@@ -280,6 +280,21 @@ impl Windows {
         }
     }
 
+    /// Whether some entry is seen by exactly the steps `first_step..end_step`, of which there is
+    /// one at least. All such pairs are in one order: both ends ascend with the time of the entry.
+    pub(crate) fn have_cell(&self, first_step: u32, end_step: u32) -> bool {
+        if first_step >= end_step || end_step > self.grid.steps {
+            return false;
+        }
+        // The first entry that comes behind the windows of the steps before both.
+        let behind = |step: u32| self.window(step).end_ns + 1;
+        let enters = first_step.checked_sub(1).map_or(i128::MIN, behind);
+        let leaves = behind(end_step - 1) - i128::from(self.range_ns);
+        let timestamp_ns = clamp(enters.max(leaves));
+        let cell = self.cell(timestamp_ns);
+        (cell.first_step, cell.end_step) == (first_step, end_step)
+    }
+
     /// The window of a step.
     pub(crate) fn window(&self, step: u32) -> Window {
         let time_ns =
@@ -343,6 +358,7 @@ mod tests {
                 let steps_of_cell: Vec<u32> = (cell.first_step..cell.end_step).collect();
                 assert_eq!(steps_of_cell, seen, "t={t} {windows:?}");
                 assert!(cell.holds(t));
+                assert_eq!(windows.have_cell(cell.first_step, cell.end_step), !cell.is_gap());
                 if !seen.is_empty() {
                     assert!((min..max).contains(&t), "t={t} {windows:?}");
                 }
@@ -351,6 +367,26 @@ mod tests {
                     let same =
                         (other.first_step, other.end_step) == (cell.first_step, cell.end_step);
                     assert_eq!(cell.holds(near), same, "t={t} near={near} {windows:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn windows_have_the_cells_of_entries_and_no_others() {
+        for (start, step, steps, range, offset) in
+            [(100, 10, 5, 10, 0), (100, 10, 5, 25, 3), (100, 7, 9, 3, -20), (0, 5, 1, 12, 0)]
+        {
+            let grid = Grid { start_ns: start, step_ns: step, steps };
+            let windows = Windows { grid, range_ns: range, offset_ns: offset };
+            let cells: std::collections::BTreeSet<(u32, u32)> = (start - 80..start + 150)
+                .map(|t| windows.cell(t))
+                .filter(|cell| !cell.is_gap())
+                .map(|cell| (cell.first_step, cell.end_step))
+                .collect();
+            for first in 0..steps + 2 {
+                for end in 0..steps + 2 {
+                    assert_eq!(windows.have_cell(first, end), cells.contains(&(first, end)));
                 }
             }
         }

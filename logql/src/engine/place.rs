@@ -83,7 +83,7 @@ pub(super) fn stream_hash(labels: &Labels) -> u64 {
 /// The hash of an entry for [`Place::entry_hash`].
 pub(super) fn entry_hash(stream: &str, set: &EntryLabelSet, line: &[u8]) -> u64 {
     let mut hash = Xxh64::new(0);
-    let labels = [&set.stream, &set.structured_metadata, &set.parsed];
+    let labels = [&*set.stream, &set.structured_metadata, &set.parsed];
     let texts = labels.iter().map(|labels| labels.as_bytes());
     for text in [stream.as_bytes()].into_iter().chain(texts).chain([line]) {
         hash.update(&(text.len() as u64).to_le_bytes());

@@ -29,6 +29,24 @@ impl<const WORDS: usize> FixedPoint<WORDS> {
     /// Heap memory of a wide one in bytes.
     pub(super) const WIDE_BYTES: usize = size_of::<[u64; WORDS]>();
 
+    /// `units * 2^place`, where the words hold the place.
+    pub(super) fn narrow(units: i128, place: u32) -> Self {
+        Self { narrow: units, place, marks: 0, wide: None }
+    }
+
+    /// The integer of these words in the complement of two, lowest word first.
+    pub(super) fn wide(words: Box<[u64; WORDS]>) -> Self {
+        Self { wide: Some(words), ..Self::default() }
+    }
+
+    /// The units and the place, or else the words.
+    pub(super) fn form(&self) -> Result<(i128, u32), &[u64; WORDS]> {
+        match &self.wide {
+            None => Ok((self.narrow, self.place)),
+            Some(words) => Err(words),
+        }
+    }
+
     /// Adds `bits * 2^place`, or takes it away. False, and nothing is done, if it has to be
     /// widened for that.
     #[inline]

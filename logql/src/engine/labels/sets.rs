@@ -1,6 +1,7 @@
 //! Final label sets, interned, so that entries with equal labels share a number.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use logsvc_proto::Labels;
 
@@ -72,8 +73,8 @@ const PAIR_BYTES: usize = 4 * size_of::<(Cow<'_, str>, Cow<'_, str>)>();
 /// The labels of a log entry by category.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct EntryLabelSet {
-    /// Labels of stream category.
-    pub(crate) stream: Labels,
+    /// Labels of stream category. Sets of one stream may share them.
+    pub(crate) stream: Arc<Labels>,
     /// Labels of structured metadata.
     pub(crate) structured_metadata: Labels,
     /// Labels made by the pipeline, and the error labels.
@@ -84,15 +85,28 @@ impl EntryLabelSet {
     /// All labels together.
     pub(crate) fn merged(&self) -> Labels {
         if self.structured_metadata.is_empty() && self.parsed.is_empty() {
-            return self.stream.clone();
+            return Labels::clone(&self.stream);
         }
         let all = self.stream.iter().chain(&self.structured_metadata).chain(&self.parsed);
         Labels::from_result_pairs(all).expect("the categories of an entry have no name in common")
     }
 
-    /// Heap memory in bytes.
+    /// Whether no two categories have a name in common, as [`EntryLabelSet::merged`] asks for.
+    pub(crate) fn has_names_once(&self) -> bool {
+        if self.structured_metadata.is_empty() && self.parsed.is_empty() {
+            return true;
+        }
+        let all = self.stream.iter().chain(&self.structured_metadata).chain(&self.parsed);
+        let mut names: Vec<&str> = all.map(|(name, _)| name).collect();
+        names.sort_unstable();
+        names.is_sorted_by(|a, b| a < b)
+    }
+
+    /// Heap memory in bytes, as if it shared none. There are two counts for what it may share.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.stream.as_bytes().len()
+        size_of::<Labels>()
+            + 2 * size_of::<usize>()
+            + self.stream.as_bytes().len()
             + self.structured_metadata.as_bytes().len()
             + self.parsed.as_bytes().len()
     }
@@ -238,7 +252,7 @@ impl LabelSets {
     pub(crate) fn categorized(&self, id: u32, names: &EntryLabels) -> EntryLabelSet {
         let of = |wanted| self.labels_of(id, names, |category| category == wanted as u8);
         EntryLabelSet {
-            stream: of(Category::Stream),
+            stream: Arc::new(of(Category::Stream)),
             structured_metadata: of(Category::Metadata),
             parsed: of(Category::Parsed),
         }

@@ -43,6 +43,7 @@ pub(crate) mod stream_numbers;
 mod unwrapped;
 pub(crate) mod values;
 mod wanted;
+mod wire;
 
 use std::sync::Arc;
 
@@ -57,6 +58,7 @@ use range::SumSeries;
 use samples::SamplePartial;
 use states::StatePartial;
 use values::ValueSeries;
+pub use wire::WireError;
 
 /// The columns a leaf reads of a stream's blocks. Timestamps are always read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,11 +97,11 @@ pub struct LeafStats {
 impl LeafStats {
     /// Adds the work of another leaf.
     pub fn add(&mut self, other: &Self) {
-        self.entries += other.entries;
-        self.line_bytes += other.line_bytes;
-        self.entries_kept += other.entries_kept;
-        self.blocks += other.blocks;
-        self.summaries += other.summaries;
+        self.entries = self.entries.saturating_add(other.entries);
+        self.line_bytes = self.line_bytes.saturating_add(other.line_bytes);
+        self.entries_kept = self.entries_kept.saturating_add(other.entries_kept);
+        self.blocks = self.blocks.saturating_add(other.blocks);
+        self.summaries = self.summaries.saturating_add(other.summaries);
     }
 }
 

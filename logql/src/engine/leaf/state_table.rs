@@ -41,6 +41,19 @@ impl<T> Column<T> {
         self.chunks.last_mut().expect("there is room").push(item);
     }
 
+    /// Adds a row in the place that [`Column::make_room`] would give it.
+    fn append(&mut self, item: T) {
+        match self.chunks.last_mut() {
+            Some(last) if last.len() < CHUNK_ROWS => last.push(item),
+            Some(_) => {
+                let mut chunk = Vec::with_capacity(CHUNK_ROWS);
+                chunk.push(item);
+                self.chunks.push(chunk);
+            }
+            None => self.chunks.push(vec![item]),
+        }
+    }
+
     fn row_mut(&mut self, row: u32) -> &mut T {
         &mut self.chunks[row as usize / CHUNK_ROWS][row as usize % CHUNK_ROWS]
     }
@@ -53,6 +66,17 @@ impl<T> Column<T> {
         let rows: usize = self.chunks.iter().map(Vec::capacity).sum();
         rows * size_of::<T>() + self.chunks.capacity() * size_of::<Vec<T>>()
     }
+}
+
+/// One row. Parts that are not wanted are ignored.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct StateRow {
+    pub(crate) count: u64,
+    pub(crate) least: f64,
+    pub(crate) greatest: f64,
+    pub(crate) first: Option<Sample>,
+    pub(crate) last: Option<Sample>,
+    pub(crate) sum: ExactSum,
 }
 
 /// The states of a leaf. Columns of parts that are not wanted are empty.
@@ -71,7 +95,7 @@ pub(crate) struct StateTable {
 }
 
 impl StateTable {
-    pub(super) fn new(parts: StateParts) -> Self {
+    pub(crate) fn new(parts: StateParts) -> Self {
         Self {
             parts,
             rows: 0,
@@ -85,8 +109,38 @@ impl StateTable {
         }
     }
 
+    /// The columns that there are.
+    pub(crate) fn parts(&self) -> StateParts {
+        self.parts
+    }
+
+    /// Adds a row that has the parts that are wanted.
+    pub(crate) fn append(&mut self, row: StateRow) {
+        let StateRow { count, least, greatest, first, last, sum } = row;
+        if self.parts.has(StateParts::COUNT) {
+            self.counts.append(count);
+        }
+        if self.parts.has(StateParts::LEAST) {
+            self.least.append(least);
+        }
+        if self.parts.has(StateParts::GREATEST) {
+            self.greatest.append(greatest);
+        }
+        if let Some(first) = first.filter(|_| self.parts.has(StateParts::FIRST)) {
+            self.firsts.append(first);
+        }
+        if let Some(last) = last.filter(|_| self.parts.has(StateParts::LAST)) {
+            self.lasts.append(last);
+        }
+        if self.parts.has(StateParts::SUM) {
+            self.sums_bytes += sum.heap_bytes();
+            self.sums.append(sum);
+        }
+        self.rows += 1;
+    }
+
     /// Whether samples are told apart by their places in the order of all.
-    pub(super) fn has_order(&self) -> bool {
+    pub(crate) fn has_order(&self) -> bool {
         self.parts.has(StateParts::FIRST) || self.parts.has(StateParts::LAST)
     }
 

@@ -37,7 +37,7 @@ pub(crate) struct CellRow {
 
 impl CellRow {
     /// The order of cells: both ends ascend with time.
-    fn steps(&self) -> (u32, u32) {
+    pub(crate) fn steps(&self) -> (u32, u32) {
         (self.first_step, self.end_step)
     }
 }

@@ -45,6 +45,14 @@ pub(crate) struct Span {
     pub(crate) len: u32,
 }
 
+/// Values in a row that the steps `first_step..end_step` see, wherever they lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ValueRun {
+    pub(crate) first_step: u32,
+    pub(crate) end_step: u32,
+    pub(crate) len: u32,
+}
+
 /// The values of one series.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct CellValues {
@@ -53,6 +61,27 @@ pub(crate) struct CellValues {
 }
 
 impl CellValues {
+    /// The values of chunks, which lie in these runs one behind the other. `None` if a run or a
+    /// chunk is empty, if a run goes on in the next chunk, or if there are more of either.
+    pub(crate) fn of_chunks(chunks: Vec<Vec<u64>>, runs: &[ValueRun]) -> Option<CellValues> {
+        let mut placed = Vec::with_capacity(runs.len());
+        let mut left = runs.iter();
+        for (number, keys) in (0u32..).zip(&chunks) {
+            let mut keys_left = u32::try_from(keys.len()).ok().filter(|len| *len > 0)?;
+            while keys_left > 0 {
+                let ValueRun { first_step, end_step, len } = *left.next()?;
+                keys_left = keys_left.checked_sub(len).filter(|_| len > 0)?;
+                placed.push(Run { first_step, end_step, chunk: number, len });
+            }
+        }
+        left.next().is_none().then_some(CellValues { chunks, runs: placed })
+    }
+
+    /// The keys of all values, in the chunks in which they lie.
+    pub(crate) fn chunks(&self) -> &[Vec<u64>] {
+        &self.chunks
+    }
+
     /// Adds a value; nothing if there is no memory. Returns the growth of memory in bytes.
     fn add(&mut self, cell: &Cell, value: f64, meter: &Meter) -> usize {
         let before_bytes = self.lists_bytes();

@@ -221,7 +221,10 @@ impl LogAnswer {
         }
         let categories =
             EntryCategories { structured_metadata: set.structured_metadata, parsed: set.parsed };
-        OutputSet { labels: set.stream, categories: Some(Arc::new(categories)) }
+        OutputSet {
+            labels: Arc::unwrap_or_clone(set.stream),
+            categories: Some(Arc::new(categories)),
+        }
     }
 }
 

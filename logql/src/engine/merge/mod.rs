@@ -260,7 +260,7 @@ fn add_points(meter: &Meter, merged: &mut Vec<SumPoint>, points: Vec<SumPoint>) 
     loop {
         match (left.peek(), right.peek()) {
             (Some(a), Some(b)) if a.step == b.step => {
-                out.push(SumPoint { step: a.step, sum: a.sum + b.sum });
+                out.push(SumPoint { step: a.step, sum: a.sum.saturating_add(b.sum) });
                 left.next();
                 right.next();
             }

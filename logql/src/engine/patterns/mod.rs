@@ -25,8 +25,8 @@ use super::meter::Meter;
 use super::plan::{LeafKind, LeafPlan, Plan, Root};
 use super::result::{MatrixSeries, ResultPoint};
 use crate::syntax::ast::{LogExpr, Selector};
-pub(crate) use tree::FoundTemplate;
 use tree::Tree;
+pub(crate) use tree::{FoundTemplate, TEMPLATES_MAX};
 
 /// The first lines of a leaf, all of which are read.
 const FULL_LINES: u64 = 1 << 17;

@@ -12,6 +12,9 @@ const LINE_MAX_BYTES: usize = 2048;
 /// Words of a line that are distinguished. The rest of the line is one variable.
 const WORDS_MAX: usize = 96;
 
+/// Most words of a line: there is a variable on either side of a message.
+pub(super) const LINE_WORDS_MAX: usize = WORDS_MAX + 2;
+
 /// Lines with fewer words are left out, as Loki does.
 const WORDS_MIN: usize = 4;
 
@@ -42,7 +45,7 @@ impl Tokens {
         // Each byte is at most one of a skeleton, and a variable on either side comes to it.
         let has_room = meter.work(line.len() * CUT_FACTOR)
             && meter.make_room(&mut self.skeleton, line.len() + KEY_MAX_BYTES)
-            && meter.make_room(&mut self.words, WORDS_MAX + 2);
+            && meter.make_room(&mut self.words, LINE_WORDS_MAX);
         if !has_room {
             return false;
         }

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 
 use super::super::hash::{FixedMap, new_map};
 use super::super::meter::{Meter, map_bytes};
-use super::token::{Tokens, WORD, is_severity};
+use super::LEVELS;
+use super::token::{LINE_WORDS_MAX, Tokens, WORD, is_severity};
 
 /// Most templates of one tree.
-const TEMPLATES_MAX: usize = 2048;
+pub(crate) const TEMPLATES_MAX: usize = 2048;
 
 /// Most bytes of skeletons and words of one tree.
 const TEXT_MAX_BYTES: usize = 8 << 20;
@@ -75,11 +76,39 @@ impl FoundTemplate {
             + self.template.samples.len() * SAMPLE_BYTES
     }
 
-    pub(super) fn level(&self) -> u8 {
+    /// The template of these words. `None` unless the level is one of [`LEVELS`], the skeleton has
+    /// a place for each word, which are no more than those of a line, and there is a count.
+    pub(crate) fn of_parts(
+        level: u8,
+        skeleton: Box<[u8]>,
+        words: Vec<Option<Box<str>>>,
+        samples: BTreeMap<i64, u64>,
+    ) -> Option<Self> {
+        let places = skeleton.iter().filter(|byte| **byte == WORD).count();
+        let fits = usize::from(level) < LEVELS.len()
+            && places == words.len()
+            && words.len() <= LINE_WORDS_MAX
+            && !samples.is_empty();
+        fits.then_some(Self { level, skeleton, template: Template { words, samples } })
+    }
+
+    /// The number of the level among [`LEVELS`].
+    pub(crate) fn level(&self) -> u8 {
         self.level
     }
 
-    pub(super) fn samples(&self) -> &BTreeMap<i64, u64> {
+    /// The separators, with a place for each word.
+    pub(crate) fn skeleton(&self) -> &[u8] {
+        &self.skeleton
+    }
+
+    /// The words, `None` where they differ.
+    pub(crate) fn words(&self) -> &[Option<Box<str>>] {
+        &self.template.words
+    }
+
+    /// Lines by step.
+    pub(crate) fn samples(&self) -> &BTreeMap<i64, u64> {
         &self.template.samples
     }
 

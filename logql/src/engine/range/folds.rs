@@ -140,7 +140,7 @@ impl Fold for Last {
 
 impl PartialAggregate for Total {
     fn join(&mut self, later: &Self) {
-        self.count += later.count;
+        self.count = self.count.saturating_add(later.count);
         self.sum.join(&later.sum);
     }
 }

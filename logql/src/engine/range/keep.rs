@@ -80,6 +80,11 @@ impl StateParts {
         Self(self.0 | other.0)
     }
 
+    /// A bit for each part, as above.
+    pub(crate) fn bits(self) -> u8 {
+        self.0
+    }
+
     /// Whether a part is among these.
     pub(crate) fn has(self, part: Self) -> bool {
         self.0 & part.0 == part.0

@@ -1,0 +1,7 @@
+//! Results of leaves: no panic, neither while they are read nor while they are merged.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let _ = logsvc_fuzz_bodies::logql::leaf_result(data);
+});
