@@ -63,3 +63,37 @@ pub(super) fn read(input: &mut Input<'_>) -> Result<EvalError, WireError> {
 fn limit(input: &mut Input<'_>) -> Result<usize, WireError> {
     usize::try_from(input.u64()?).map_err(|_| WireError::Number)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_failures_come_back() {
+        let duplicate = |side| EvalError::Matching(MatchingError::DuplicateSeries { side });
+        let failures = [
+            EvalError::Pipeline { error: "é".into(), series: String::new() },
+            EvalError::TooManySeries { max_series: 500 },
+            EvalError::TooManyReads { max_reads: usize::MAX },
+            duplicate("left"),
+            duplicate("right"),
+            EvalError::Matching(MatchingError::ManyToOne),
+            EvalError::Matching(MatchingError::NotUnique),
+            EvalError::ValueTooLong { label: "a".into(), max_bytes: 3 },
+            EvalError::Stopped(Stop::TooLarge { max_bytes: u64::MAX }),
+            EvalError::Stopped(Stop::Busy),
+            EvalError::Stopped(Stop::Ended),
+        ];
+        for (kind, failure) in (0u8..).zip(failures) {
+            let mut bytes = Vec::new();
+            put(&mut bytes, &failure);
+            assert_eq!(bytes.first(), Some(&kind));
+            let mut input = Input::new(&bytes);
+            assert_eq!((read(&mut input), input.end()), (Ok(failure), Ok(())));
+            for end in 0..bytes.len() {
+                assert_eq!(read(&mut Input::new(&bytes[..end])), Err(WireError::Short));
+            }
+        }
+        assert_eq!(read(&mut Input::new(&[11])), Err(WireError::Kind(11)));
+    }
+}
