@@ -324,7 +324,7 @@ fn a_query_makes_few_requests() {
     for leaves_tail in [true, false] {
         // Requests of a query, and those for columns among them.
         for (text, limit, found, most, most_columns) in [
-            (&*needle, 100, 1, 9, 2),
+            (&*needle, 100, 1, 10, 3),
             (r#"{app="a", s="3"}"#, 100, 100, 9, 2),
             (r#"{app="a", s="3"}"#, 5_000, LINES / STREAMS, 10, 4),
             (r#"{app="a", s="nobody"}"#, 100, 0, 3, 0),

@@ -20,9 +20,11 @@ use crate::scan::error::ReadError;
 use crate::sealed::{REQUEST_MAX_BYTES, StoredSegment};
 use crate::types::ScanStats;
 
-/// Pieces with so many bytes between them are one request: to read these takes less time than
-/// another request.
-const GAP_BYTES: u64 = 1 << 20;
+/// Pieces with so many bytes between them are one request. A request of its own takes a 16th of its
+/// time, since 16 are on their way at once: at 30 ms and 90 MB/s these are about 170 KB of reading.
+/// A needle has two short columns in each of few blocks, far from each other: with 1 MiB here
+/// nearly all bytes of its requests are what stands between.
+const GAP_BYTES: u64 = 256 << 10;
 
 /// A part of the budget for queries that is left to others: one in so many bytes.
 const LEFT_SHARE: u64 = 4;
