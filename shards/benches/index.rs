@@ -29,7 +29,7 @@ use logsvc_shards::scan::LeafRequest;
 use logsvc_shards::shard::{
     Effect, Event, MaintenanceConfig, SealPolicy, Shard, ShardConfig, StepContext,
 };
-use logsvc_shards::types::{Cancellation, StreamDefinition, TimeRange};
+use logsvc_shards::types::{Cancellation, Part, StreamDefinition, TimeRange};
 use logsvc_shards::wal::format::WalName;
 use logsvc_shards::wal::writer::{WalConfig, WalOp};
 
@@ -82,6 +82,9 @@ impl Bench {
         let streams = budget("streams");
         let config = ShardConfig {
             wal: WalConfig::default(),
+            core: 0,
+            owned: Part::one(1, 0).into(),
+            is_member: false,
             first_wal: WalName { epoch: 0, shards: 1, shard: 0, index: 0 },
             heads: budget("heads"),
             streams: streams.clone(),

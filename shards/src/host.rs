@@ -206,6 +206,7 @@ impl<R: Runtime> Driver<R> {
                 let task = self.runtime.spawn(async move { files.give_all_back().await });
                 self.log.giving_back = Some(Box::pin(task));
             }
+            Effect::Own { owned, first_order } => self.folder.own(owned, first_order),
             Effect::AllowLogReuse => self.log.files.allow_reuse(),
             Effect::KeepClock { unix_ns } => {
                 let (runtime, path) = (self.runtime.clone(), Rc::clone(&self.clock_path));

@@ -13,14 +13,15 @@ use logsvc_runtime::Account;
 
 use crate::deletion::{DeleteFilter, DeleteId};
 pub use crate::deletion::{PurgeTarget, RemovedTotals};
-use crate::manifest::{SegmentName, ToldEdit};
+use crate::manifest::{LiveSegment, SegmentName, ToldEdit};
 use crate::retention::RetentionPolicy;
 use crate::scan::{LeafReply, LeafRequest, Listed, ScanError, ScanJob};
 use crate::scope::TenantScope;
 use crate::tail::{TailBatch, TailJoin, TailPoll};
-use crate::types::{Cancellation, StreamDefinition, TimeRange};
+use crate::types::{Cancellation, OwnedPartitions, StreamDefinition, StreamPartitions, TimeRange};
 use crate::wal::format::WalName;
 use crate::wal::writer::WalUnavailable;
+use logsvc_segment::Footer;
 pub use status::{
     COMMIT_LATENCY_BOUNDS_US, CommitLatency, MaintenanceStatus, PauseStatus, SealStatus,
     ShardStatus, TenantCounts,
@@ -97,9 +98,41 @@ pub enum ShardRequest {
     /// Tell the edits of the live set since the last such request. The host of the shard answers
     /// it. Only of use with a bucket.
     Edits,
+    /// Own more partitions; answered when it does. Only of use for a node among others, as the
+    /// following ones.
+    Gain(Box<GainRequest>),
+    /// Accept no more entries for some of its partitions, and make no more edits; answered when all
+    /// that was accepted is in live segments.
+    Settle(OwnedPartitions),
+    /// Go on with partitions that were being settled; answered at once.
+    Resume(OwnedPartitions),
+    /// Own these partitions no more; answered at once.
+    Lose(OwnedPartitions),
     /// Commit, sync and seal everything; answered when the log is idle and durable.
     /// Appends that arrive later are refused.
     Stop,
+}
+
+/// See [`ShardRequest::Gain`].
+#[derive(Clone, Debug)]
+pub struct GainRequest {
+    /// The partitions, none of which the shard owns.
+    pub partitions: OwnedPartitions,
+    /// All live segments that may have streams of these partitions.
+    pub segments: Vec<GainedSegment>,
+}
+
+/// A live segment of a [`GainRequest`].
+#[derive(Clone, Debug)]
+pub struct GainedSegment {
+    /// Its record.
+    pub live: LiveSegment,
+    /// Where its file is, if it is on the local disk.
+    pub path: PathBuf,
+    /// Its footer.
+    pub footer: Footer,
+    /// Streams that have left it, and those that it cannot have although its name says so.
+    pub left: StreamPartitions,
 }
 
 /// See [`ShardRequest::Purge`].
@@ -184,6 +217,9 @@ pub enum AppendError {
     /// The memory for entries is used up.
     #[error("the memory for recent entries is used up")]
     HeadsFull,
+    /// The batch has streams of partitions that the shard does not own, or is about to give up.
+    #[error("another node owns a stream of the batch")]
+    NotOwner,
     /// The shard is stopping.
     #[error("the shard is stopping")]
     Stopping,
@@ -220,6 +256,10 @@ pub enum ShardReply {
     Purged(Result<PurgeOutcome, Arc<str>>),
     /// To [`ShardRequest::Flush`].
     Flushed(Result<(), Arc<str>>),
+    /// To [`ShardRequest::Settle`]; an error if it was called off.
+    Settled(Result<(), Arc<str>>),
+    /// To [`ShardRequest::Gain`], [`ShardRequest::Resume`] and [`ShardRequest::Lose`].
+    Owned,
     /// To [`ShardRequest::Edits`].
     Edits(ShardEdits),
     /// To [`ShardRequest::Evict`]: those whose files are gone, and whose ends are there.

@@ -21,7 +21,7 @@ use crate::manifest::{
     SegmentName,
 };
 use crate::retention::{NodeSegments, StartClock, clock_path};
-use crate::types::Layout;
+use crate::types::{Layout, OwnedPartitions};
 use crate::wal::covers::{Cover, FileCovers};
 use crate::wal::format::{FileHeader, WalName};
 use crate::wal::planned::{
@@ -110,6 +110,9 @@ pub struct OpenOptions {
     pub ignores_unknown_versions: bool,
     /// The number of partitions; `None`: one for each core. There is one for each core at least.
     pub partitions: Option<u16>,
+    /// Whether the node is one of many that share its bucket. It owns no partition at first, and other
+    /// writers go on.
+    pub is_member: bool,
 }
 
 impl OpenOptions {
@@ -182,6 +185,12 @@ impl NodePlan {
     /// Which core owns which streams.
     pub fn layout(&self) -> Layout {
         self.node_segments.layout()
+    }
+
+    /// The partitions that a core owns at first.
+    pub(crate) fn owned_by(&self, core: u16) -> OwnedPartitions {
+        let owned = OwnedPartitions::from(self.layout().part_of(core));
+        if self.options.is_member { OwnedPartitions::none(owned.of()) } else { owned }
     }
 
     /// The data folder.

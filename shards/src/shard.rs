@@ -17,6 +17,7 @@ mod deletions;
 mod event;
 mod lists;
 mod maintain;
+mod ownership;
 mod restore;
 mod seal;
 mod stream;
@@ -39,7 +40,7 @@ use crate::messages::{
 };
 use crate::scan::Listing;
 use crate::sealed::SealedSegment;
-use crate::types::{Layout, Part, StreamDefinition};
+use crate::types::{OwnedPartitions, StreamDefinition};
 use crate::wal::format::WalName;
 use crate::wal::restored::RecoverySummary;
 use crate::wal::writer::{InFrame, WalConfig, WalWriter};
@@ -51,6 +52,7 @@ use deletions::Deletions;
 pub use event::{Effect, Event, StepContext};
 use maintain::Maintenance;
 pub use maintain::MaintenanceConfig;
+use ownership::Ownership;
 pub use seal::SealPolicy;
 use seal::Sealing;
 use stream::{Defined, StreamMemory, StreamState, define_streams};
@@ -61,6 +63,12 @@ use tails::Tails;
 pub struct ShardConfig {
     /// Settings of its log.
     pub wal: WalConfig,
+    /// The core that it is on.
+    pub core: u16,
+    /// The partitions that it owns at first.
+    pub owned: OwnedPartitions,
+    /// Whether these change, since the node is one of many.
+    pub is_member: bool,
     /// The first file that it writes.
     pub first_wal: WalName,
     /// Memory for entries; shared by all shards of the node.
@@ -87,17 +95,8 @@ impl ShardConfig {
         SegmentName { epoch, shards, shard, seq: 0 }.sealed_order()
     }
 
-    fn layout(&self) -> Layout {
-        self.maintenance.node.layout()
-    }
-
-    /// The core that the shard is on.
-    fn core(&self) -> u16 {
-        self.layout().core_of_file(self.first_wal.writer())
-    }
-
-    fn owner(&self) -> Part {
-        self.layout().part_of(self.core())
+    fn cores(&self) -> u16 {
+        self.maintenance.node.layout().cores()
     }
 }
 
@@ -120,6 +119,7 @@ pub struct Shard {
     changes: ShardChanges,
     wal: WalWriter<PendingAppend>,
     sealing: Sealing,
+    ownership: Ownership,
     maintenance: Maintenance,
     drafts: Drafts,
     deferred: append::Deferred,
@@ -183,12 +183,17 @@ impl Shard {
         Some(Shard {
             streams: Vec::new(),
             by_id: HashMap::with_hasher(RandomState::with_seeds(1, 2, 3, 4)),
-            active: ActiveStreams::new(config.owner(), config.first_order()),
+            active: ActiveStreams::new(config.owned.clone(), config.first_order()),
             index: LabelIndex::default(),
             changes: config.changes.clone(),
             wal: WalWriter::new(config.wal, config.first_wal),
             sealing: Sealing::new(config.seal),
-            maintenance: Maintenance::new(config.maintenance.clone(), config.core()),
+            ownership: Ownership::new(config.is_member.then(|| config.owned.clone())),
+            maintenance: Maintenance::new(
+                config.maintenance.clone(),
+                config.core,
+                config.owned.clone(),
+            ),
             drafts: Drafts::new(&config.maintenance.compaction),
             deferred: append::Deferred::default(),
             tails: Tails::new(config.tails.clone()),
@@ -203,7 +208,7 @@ impl Shard {
             },
             stream_memory: StreamMemory {
                 reserved: config.streams.try_reserve(0)?,
-                share_bytes: config.streams.max_bytes() / u64::from(config.layout().cores()),
+                share_bytes: config.streams.max_bytes() / u64::from(config.cores()),
                 uncounted_bytes: 0,
                 refused: 0,
                 tenants: HashMap::with_hasher(RandomState::with_seeds(1, 2, 3, 4)),
@@ -253,6 +258,7 @@ impl Shard {
             Event::LogsGivenBack => self.logs_given_back(),
             Event::Timer => self.append_deferred(context, effects),
         }
+        self.change_ownership(effects);
         self.seal_if_due(context, effects);
         let streams = &mut self.streams;
         let op = self.wal.next_op(
@@ -267,6 +273,7 @@ impl Shard {
         self.maintain_if_due(context, effects);
         self.forget_ended_filters(context.now);
         self.serve_tails(context.now, effects);
+        self.answer_settled(effects);
         self.finish_stop(effects);
     }
 
@@ -405,6 +412,19 @@ impl Shard {
                 effects.push(Effect::Evict(segments, reply_to));
                 return;
             }
+            ShardRequest::Gain(gain) => {
+                self.gain(*gain, reply_to);
+                return;
+            }
+            ShardRequest::Settle(partitions) => {
+                self.settle(partitions, reply_to);
+                return;
+            }
+            ShardRequest::Resume(partitions) => {
+                self.resume(&partitions, effects);
+                ShardReply::Owned
+            }
+            ShardRequest::Lose(partitions) => self.lose(&partitions, effects),
             // The host answers it.
             ShardRequest::Edits => ShardReply::Edits(ShardEdits::default()),
             ShardRequest::Status => ShardReply::Status(Box::new(self.status())),
@@ -419,6 +439,7 @@ impl Shard {
         frame: &[u8],
         effects: &mut Vec<Effect>,
     ) {
+        self.ownership.note_ended(batches.len());
         for InFrame { waiting, range } in batches {
             self.head_memory.in_log_bytes -= waiting.reserved_bytes;
             let mut kept_bytes = 0;
@@ -480,6 +501,7 @@ impl Shard {
         cause: &Arc<str>,
         effects: &mut Vec<Effect>,
     ) {
+        self.ownership.note_ended(batches.len());
         for InFrame { waiting, .. } in batches {
             self.head_memory.in_log_bytes -= waiting.reserved_bytes;
             self.head_memory.release(waiting.reserved_bytes);

@@ -3,6 +3,7 @@
 //!
 //! This module imports no other module of the crate.
 
+mod owned;
 mod partitions;
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use logsvc_proto::{Labels, StreamId, TenantId};
 
+pub use owned::OwnedPartitions;
 pub(crate) use partitions::may_share_streams;
 pub use partitions::{Layout, Part, StreamPartitions};
 

@@ -114,7 +114,7 @@ impl<R: Runtime> Compactor<R> {
             }
             MaintenanceJob::Leave(segments) => {
                 outcome.removed = names_of(&segments);
-                edit.left = segments.iter().map(|segment| self.left(segment.live.name)).collect();
+                segments.iter().for_each(|segment| self.leave(segment, &mut edit));
             }
             MaintenanceJob::Inspect(job) => outcome.inspected = Some(self.inspect(job).await?),
             MaintenanceJob::Release(segments) => {
@@ -139,14 +139,17 @@ impl<R: Runtime> Compactor<R> {
         &self.folder
     }
 
-    /// Whether other shards use a segment, too.
-    pub(super) fn is_shared(&self, segment: SegmentName) -> bool {
-        self.node.is_shared(segment)
-    }
-
-    /// Says that the streams of this shard have left a segment.
-    pub(super) fn left(&self, segment: SegmentName) -> LeftPart {
-        LeftPart { segment, part: self.folder.part }
+    /// Says that a segment is not live any more, or that the streams of this shard have left it if
+    /// others have streams in it, too.
+    pub(super) fn leave(&self, segment: &SealedSegment, edit: &mut ManifestEdit) {
+        let (name, left) = (segment.live.name, &segment.left);
+        let owned = self.folder.owned();
+        if owned.contain_file(name.writer(), left) {
+            edit.removed.push(name);
+            return;
+        }
+        let parts = owned.parts_of_file(name.writer(), left).into_iter();
+        edit.left.extend(parts.map(|part| LeftPart { segment: name, part }));
     }
 
     pub(super) async fn merge(&self, mut job: MergeJob) -> Result<Pending, CompactError> {
@@ -202,15 +205,13 @@ impl<R: Runtime> Compactor<R> {
             }
         };
         let names: Vec<SegmentName> = lives.iter().map(|live| live.name).collect();
-        let (shared, own): (Vec<SegmentName>, _) =
-            names.iter().partition(|name| self.node.is_shared(**name));
-        let edit = ManifestEdit {
+        let mut edit = ManifestEdit {
             added: added.iter().map(|opened| opened.segment.live).collect(),
-            removed: own,
-            covers: Vec::new(),
-            left: shared.into_iter().map(|name| self.left(name)).collect(),
+            left: self.folder.gaps_of(added.iter().map(|opened| &opened.segment)),
             footers: added.iter().map(|opened| opened.segment.footer_record()).collect(),
+            ..ManifestEdit::default()
         };
+        job.inputs.iter().for_each(|input| self.leave(input, &mut edit));
         let outcome = MaintenanceOutcome {
             is_merge: true,
             entries_in: totals_in.entries,

@@ -23,7 +23,7 @@ use super::aside::QUEUE;
 use super::block::{Block, StoredBlock, StoredColumns, together};
 use super::stored::StoredAhead;
 use crate::sealed::{DirectoryError, HeldDirectory, SealedSegment, SegmentFolder, SegmentSource};
-use crate::types::{Part, StreamDefinition};
+use crate::types::{OwnedPartitions, StreamDefinition};
 use logsvc_segment::filter::{FilterError, FilterIndex, RegionFilters};
 use logsvc_segment::{
     BLOCK_TARGET_ENTRIES, BLOCK_TARGET_METADATA_BYTES, BlockInfo, ChunkLabels, Codec, ColumnKind,
@@ -47,7 +47,7 @@ pub(super) struct Input<R: Runtime> {
     /// Used last at the back.
     blocks: VecDeque<(u32, Arc<Block>)>,
     /// Whose streams are read.
-    reader: Part,
+    reader: OwnedPartitions,
     /// There from the first on that was asked for; none are in it if they are damaged.
     filters: Option<Arc<RegionFilters>>,
     /// Whether one block in [`FILTERS_SHARE`] may be copied.
@@ -158,7 +158,7 @@ impl<R: Runtime> Input<R> {
             labels: None,
             next_chunk: 0,
             blocks,
-            reader: folder.part,
+            reader: folder.owned(),
             filters: None,
             copies_many: false,
         };
@@ -192,7 +192,7 @@ impl<R: Runtime> Input<R> {
 
     /// Makes [`Self::stream`] the next one that is the shard's.
     pub(super) async fn load_stream(&mut self, runtime: &R) -> Result<(), CompactError> {
-        let (reader, segment) = (self.reader, Arc::clone(&self.segment));
+        let (reader, segment) = (self.reader.clone(), Arc::clone(&self.segment));
         let has = |id: StreamId| reader.has(id) && segment.has_live(id);
         while self.stream.is_none() {
             let directory = &self.directory;

@@ -84,11 +84,7 @@ impl<R: Runtime> Compactor<R> {
     fn without(&self, segment: &Arc<SealedSegment>) -> Pending {
         let name = segment.live.name;
         let mut pending = Pending::default();
-        if self.is_shared(name) {
-            pending.edit.left.push(self.left(name));
-        } else {
-            pending.edit.removed.push(name);
-        }
+        self.leave(segment, &mut pending.edit);
         pending.outcome.removed = vec![name];
         pending
     }

@@ -112,6 +112,9 @@ pub async fn start<R: Runtime>(
         clock: Some(plan.clock),
     };
     let shard_config = ShardConfig {
+        core: core.0,
+        owned: plan.owned_by(core.0),
+        is_member: plan.options.is_member,
         wal: config.wal,
         first_wal,
         heads: config.heads,

@@ -8,7 +8,7 @@ use logsvc_proto::{Labels, StreamId, TenantId};
 use crate::deletion::{DeleteFilter, DeleteFilters, StreamDeletions};
 use crate::scope::TenantScope;
 use crate::sealed::SealedSegment;
-use crate::types::{Part, TimeRange};
+use crate::types::{OwnedPartitions, TimeRange};
 use logsvc_segment::Directory;
 
 /// Selects streams of segments that the shard need not have in memory.
@@ -21,7 +21,7 @@ pub(crate) struct StreamSelector {
     /// Only streams that may have entries in this range.
     pub(crate) range: TimeRange,
     /// The shard that is asked: a segment may have streams of others.
-    pub(crate) owner: Part,
+    pub(crate) owner: OwnedPartitions,
     /// The filters of requests for deletion that hold for the question, by id.
     pub(crate) deletions: DeleteFilters,
 }
@@ -48,8 +48,8 @@ impl StreamSelector {
         let name = segment.live.name;
         self.tenants.is_plain()
             && self.deletions.is_empty()
-            && name.writer() == self.owner.numbers()
-            && segment.left.is_empty()
+            && !segment.has_gone
+            && self.owner.contain_file(name.writer(), &segment.left)
     }
 
     /// Whether matchers select a stream.

@@ -15,9 +15,9 @@ use logsvc_runtime::{AlignedBuffer, OpenMode, Runtime, temporary_path};
 use super::bundles::bundle_path;
 use super::output::Output;
 use super::{Directories, OpenedSegment, Removals, SealedSegment};
-use crate::manifest::{Day, LiveSegment, ManifestLog, SegmentName, make_day_folder};
+use crate::manifest::{Day, LeftPart, LiveSegment, ManifestLog, SegmentName, make_day_folder};
 use crate::node::NodePlan;
-use crate::types::Part;
+use crate::types::{OwnedPartitions, Part, StreamPartitions};
 use crate::wal::format::WalName;
 use logsvc_segment::{Directory, Finished, SegmentIdentity, SegmentWriter};
 
@@ -38,9 +38,15 @@ pub(crate) struct SegmentFolder<R: Runtime> {
     /// The shard's first name of this start.
     first: SegmentName,
     next_seq: Cell<u32>,
+    /// By how much these numbers rise.
+    seq_step: u32,
+    /// The smallest order of the next segment.
+    next_order: Cell<u64>,
     next_bundle: Cell<u32>,
     /// Whose streams the shard owns.
-    pub(crate) part: Part,
+    owned: RefCell<OwnedPartitions>,
+    /// Whether the node is one of many, so that the partitions of the shard change.
+    is_member: bool,
     /// Segments that may have their pending names and that will never be live. Until an edit
     /// removes them, a start could take them for the entries of the log.
     orphans: RefCell<Vec<(SegmentName, Day)>>,
@@ -82,9 +88,18 @@ impl<R: Runtime> SegmentFolder<R> {
         };
         let retired = plan.bucket.is_some().then(RefCell::default);
         let first = SegmentName { epoch, shards, shard, seq: 0 };
-        let (next_seq, next_bundle, orphans) = (Cell::new(0), Cell::new(0), RefCell::default());
+        // The names of two shards of a member may say the same at different times.
+        let is_member = plan.options.is_member;
+        let (first_seq, seq_step) = if is_member {
+            (u32::from(runtime.core().0), runtime.core_count().into())
+        } else {
+            (0, 1)
+        };
+        let next_order = Cell::new(first.sealed_order());
+        let (next_seq, next_bundle) = (Cell::new(first_seq), Cell::new(0));
+        let orphans = RefCell::default();
         let removals = Rc::new(Removals::new(runtime.clone()));
-        let part = plan.layout().part_of(runtime.core().0);
+        let owned = RefCell::new(plan.owned_by(runtime.core().0));
         SegmentFolder {
             runtime,
             segments_dir,
@@ -93,8 +108,11 @@ impl<R: Runtime> SegmentFolder<R> {
             removals,
             first,
             next_seq,
+            seq_step,
+            next_order,
             next_bundle,
-            part,
+            owned,
+            is_member,
             orphans,
             retired,
         }
@@ -103,10 +121,10 @@ impl<R: Runtime> SegmentFolder<R> {
     /// Begins a segment of a day; makes no file before it has bytes.
     pub(crate) fn begin(&self, day: Day) -> io::Result<NewSegment<R>> {
         let seq = self.next_seq.get();
-        let next_seq = seq.checked_add(1);
+        let next_seq = seq.checked_add(self.seq_step);
         let too_many = || io::Error::other("a start has made all segments it can");
         self.next_seq.set(next_seq.ok_or_else(too_many)?);
-        let name = SegmentName { seq, ..self.first };
+        let name = SegmentName { seq, ..self.writer() };
         let path = name.path(&self.segments_dir, day);
         let pending = name.pending_path(&self.segments_dir, day);
         let temporary = temporary_path(&path);
@@ -118,6 +136,62 @@ impl<R: Runtime> SegmentFolder<R> {
     pub(crate) fn begin_draft(&self, day: Day) -> io::Result<NewSegment<R>> {
         let segment = self.begin(day)?;
         Ok(NewSegment { is_direct: true, ..segment })
+    }
+
+    /// The name of whose writer new segments have; a member's says which partitions the shard owns
+    /// now.
+    fn writer(&self) -> SegmentName {
+        match self.owned.borrow().hull().filter(|_| self.is_member) {
+            Some(hull) => {
+                let (shards, shard) = hull.numbers();
+                SegmentName { shards, shard, ..self.first }
+            }
+            None => self.first,
+        }
+    }
+
+    /// The partitions that the shard owns.
+    pub(crate) fn owned(&self) -> OwnedPartitions {
+        self.owned.borrow().clone()
+    }
+
+    /// Goes on with other partitions, and with orders from one on. No job is under way.
+    pub(crate) fn own(&self, owned: OwnedPartitions, first_order: u64) {
+        self.owned.replace(owned);
+        self.next_order.set(self.next_order.get().max(first_order));
+    }
+
+    /// The partitions whose entries are in segments when all are that files of the shard's log have.
+    /// A member that gives up partitions has sealed them before.
+    pub(crate) fn covered(&self) -> Part {
+        match self.owned.borrow().hull() {
+            Some(part) if !self.is_member => part,
+            _ => Part::all(self.owned.borrow().of()),
+        }
+    }
+
+    /// The order of a new segment: larger than all before.
+    pub(crate) fn next_order(&self, name: SegmentName) -> u64 {
+        let order = self.next_order.get().max(name.sealed_order());
+        self.next_order.set(order + 1);
+        order
+    }
+
+    /// The partitions that no stream of a new segment is in although its name says so.
+    pub(crate) fn gaps(&self) -> StreamPartitions {
+        if self.is_member { self.owned.borrow().gaps() } else { StreamPartitions::default() }
+    }
+
+    /// The same of the segments that an edit adds.
+    pub(crate) fn gaps_of<'a>(
+        &self,
+        added: impl IntoIterator<Item = &'a SealedSegment>,
+    ) -> Vec<LeftPart> {
+        let of_segment = |segment: &'a SealedSegment| {
+            let segment_name = segment.live.name;
+            segment.left.iter().map(move |part| LeftPart { segment: segment_name, part })
+        };
+        added.into_iter().flat_map(of_segment).collect()
     }
 
     /// The path of a new bundle.
@@ -209,7 +283,7 @@ impl<R: Runtime> SegmentFolder<R> {
             );
         }
         let segment = SealedSegment::new(live, segment.path, finished.footer);
-        let segment = SealedSegment { refused_blocks, ..segment };
+        let segment = SealedSegment { refused_blocks, left: self.gaps(), ..segment };
         let directory = self.directories.admit(&segment, directory);
         Ok(OpenedSegment { segment, directory })
     }

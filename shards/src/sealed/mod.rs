@@ -70,9 +70,15 @@ pub struct SealedSegment {
     pub path: PathBuf,
     /// The footer: the ranges of the segment's parts, and its totals.
     pub footer: Footer,
-    /// Streams that had left it before the start: their entries are elsewhere, or were deleted, and
-    /// no reader must see them here.
+    /// Streams that had left it before the shard has opened it: their entries are elsewhere, or were
+    /// deleted, and no reader must see them here. Also those that it cannot have although its name
+    /// says so.
     pub(crate) left: StreamPartitions,
+    /// Whether entries of the file may not count, since their streams have left it.
+    pub(crate) has_gone: bool,
+    /// The same segment as it was in the shard's list before the shard owned other partitions. Scans
+    /// may hold it.
+    pub(crate) before: Option<Arc<SealedSegment>>,
     /// The smallest order of the segments that it was made of, or its own. An entry of it came no
     /// earlier into a segment.
     pub(crate) first_order: u64,
@@ -96,12 +102,28 @@ impl SealedSegment {
             path,
             footer,
             left: StreamPartitions::default(),
+            has_gone: false,
+            before: None,
             first_order: live.order,
             late: OnceLock::new(),
             refused_blocks: 0,
             shared_directory,
             local: Arc::default(),
         }
+    }
+
+    /// The same without streams that had left it when it was opened.
+    #[must_use]
+    pub(crate) fn that_was_left_by(mut self, left: StreamPartitions) -> SealedSegment {
+        self.has_gone = !left.is_empty();
+        self.left = left;
+        self
+    }
+
+    /// Whether scans may still read it, if this is the only reference.
+    pub(crate) fn is_read(self: &Arc<SealedSegment>) -> bool {
+        let before = self.before.as_ref().is_some_and(SealedSegment::is_read);
+        Arc::strong_count(self) > 1 || before
     }
 
     /// The path of its tail, see [`write_tail`].

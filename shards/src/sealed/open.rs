@@ -87,9 +87,9 @@ pub(crate) async fn open_all<R: Runtime>(
         let footer = plan.footers.get(&live.name);
         loop {
             let error = match open_segment(runtime, &plan.segments_dir, live, footer).await {
-                Ok(mut segment) => {
-                    segment.left = plan.node_segments.left(live.name);
-                    state.add_segment(segment);
+                Ok(segment) => {
+                    let left = plan.node_segments.left(live.name);
+                    state.add_segment(segment.that_was_left_by(left));
                     break;
                 }
                 Err(error) => error,

@@ -95,7 +95,9 @@ impl<R: Runtime> Sealer<R> {
             Some(pending) => pending,
             None => {
                 let segments = self.write_segments(job.streams, &job.draft).await?;
+                let added = segments.iter().map(|opened| &opened.segment);
                 let edit = ManifestEdit {
+                    left: self.folder.gaps_of(added),
                     added: segments.iter().map(|opened| opened.segment.live).collect(),
                     footers: segments.iter().map(|opened| opened.segment.footer_record()).collect(),
                     // An attempt before may have come to some of its segments only.
@@ -139,7 +141,7 @@ impl<R: Runtime> Sealer<R> {
             wal_shards: self.wal.shards,
             wal_shard: self.wal.shard,
             up_to_index,
-            part: self.folder.part,
+            part: self.folder.covered(),
         }));
         covers
     }
@@ -186,7 +188,7 @@ impl<R: Runtime> Sealer<R> {
         let encoding = SegmentEncoding::new(identity, streams, days.range, draft, buffers);
         match self.write_chunks(Box::new(encoding), &mut segment).await {
             Ok(Some(finished)) => {
-                let order = segment.name.sealed_order();
+                let order = self.folder.next_order(segment.name);
                 self.folder.publish(segment, finished, 0, order).await.map(Some)
             }
             other => {

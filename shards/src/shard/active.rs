@@ -17,7 +17,7 @@ use super::Shard;
 use super::stream::StreamState;
 use crate::index::Slot;
 use crate::sealed::SealedSegment;
-use crate::types::{Part, StreamDefinition};
+use crate::types::{OwnedPartitions, StreamDefinition};
 
 /// The queue of idle streams is cleared of outdated places when it has so many times as many places
 /// as there are streams.
@@ -27,7 +27,7 @@ const PLACES_PER_STREAM: usize = 2;
 #[derive(Debug)]
 pub(super) struct ActiveStreams {
     /// The streams that are the shard's.
-    pub(super) owner: Part,
+    pub(super) owner: OwnedPartitions,
     /// Slots of streams that were forgotten.
     pub(super) free: Vec<Slot>,
     /// Streams that may be idle, with the number of their place; the oldest place first. A stream
@@ -42,7 +42,7 @@ pub(super) struct ActiveStreams {
 
 impl ActiveStreams {
     /// No streams. Segments of an order below `known_from_order` are not known.
-    pub(super) fn new(owner: Part, known_from_order: u64) -> ActiveStreams {
+    pub(super) fn new(owner: OwnedPartitions, known_from_order: u64) -> ActiveStreams {
         ActiveStreams {
             owner,
             free: Vec::new(),
@@ -132,13 +132,18 @@ impl Shard {
     }
 
     fn forget_stream(&mut self, slot: Slot) {
-        let stream = &mut self.streams[slot as usize];
-        if let Some(order) = stream.sealed_order
+        if let Some(order) = self.streams[slot as usize].sealed_order
             && order >= self.active.known_from_order
         {
             self.active.known_from_order = order + 1;
             self.active.segments_changed();
         }
+        self.drop_stream(slot);
+    }
+
+    /// Forgets a stream; whoever wants it later does not look for it in segments, or knows better.
+    pub(super) fn drop_stream(&mut self, slot: Slot) {
+        let stream = &mut self.streams[slot as usize];
         if stream.indexed {
             self.index.remove(&stream.tenant, slot, &stream.labels);
         }
@@ -158,7 +163,7 @@ impl Shard {
 
 impl StreamState {
     /// Whether it has no entries in memory or on their way there.
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.head.is_empty() && self.frozen.is_none() && self.in_log == 0
     }
 }

@@ -132,7 +132,7 @@ impl Shard {
             tenants: request.tenants.clone(),
             groups: Arc::from([matchers]),
             range,
-            owner: self.active.owner,
+            owner: self.active.owner.clone(),
             deletions: filters,
         };
         let job = ScanJob::new(request, streams.into(), segments)

@@ -191,6 +191,7 @@ impl Shard {
                     self.streams[slot as usize].in_log += 1;
                 }
                 self.head_memory.in_log_bytes += reserved_bytes;
+                self.ownership.note_begun();
                 let pending = PendingAppend { reply_to, slots, outcome, reserved_bytes };
                 self.wal.add(&batch, admission.definitions_len, pending);
                 recycle(batch);
@@ -231,6 +232,9 @@ impl Shard {
     ) -> Result<Admitted, Refusal> {
         if self.stop.begun {
             return Err(AppendError::Stopping.into());
+        }
+        if request.definitions.iter().any(|definition| self.ownership.refuses(definition.id)) {
+            return Err(AppendError::NotOwner.into());
         }
         // Nothing is remembered of a push that has no chance.
         self.wal.accepts(request.batch.len(), 0, context.now).map_err(AppendError::from)?;
@@ -364,6 +368,9 @@ impl Shard {
         self.checks += 1;
         for section in sections(batch) {
             let section = section.map_err(|error| AppendError::Malformed(error.to_string()))?;
+            if self.ownership.refuses(section.stream) {
+                return Err(AppendError::NotOwner);
+            }
             let slot = *self.by_id.get(&section.stream).ok_or(AppendError::UnknownStream)?;
             let check = self.checks;
             let stream = &mut self.streams[slot as usize];

@@ -12,6 +12,7 @@ use crate::manifest::SegmentName;
 use crate::messages::{ShardReply, ShardRequest};
 use crate::scan::{ListJob, ScanJob};
 use crate::sealed::{OpenedSegment, SealJob, SealedSegment};
+use crate::types::OwnedPartitions;
 use crate::wal::writer::WalOp;
 
 /// The time and the random number that a step may use besides the state.
@@ -77,6 +78,14 @@ pub enum Effect {
     },
     /// Keep only the ends of segments on the local disk, and send the reply.
     Evict(Vec<Arc<SealedSegment>>, ReplyTo<ShardReply>),
+    /// Write segments for these partitions from now on, with orders from one on. No job about segments
+    /// is under way.
+    Own {
+        /// The partitions.
+        owned: OwnedPartitions,
+        /// The smallest order.
+        first_order: u64,
+    },
     /// Use no log file again from this moment on, and remove the file that waits for its use.
     /// Report when it is gone.
     StopLogReuse,

@@ -70,7 +70,7 @@ impl Shard {
             tenants: selection.tenants.clone(),
             groups: Arc::clone(&selection.matcher_groups),
             range,
-            owner: self.active.owner,
+            owner: self.active.owner.clone(),
             deletions: Arc::from([]),
         };
         let job = ListJob {

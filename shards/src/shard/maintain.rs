@@ -25,6 +25,7 @@ use crate::manifest::{LiveSegment, SegmentName};
 use crate::messages::MaintenanceStatus;
 use crate::retention::{ExpiryFilter, NodeSegments, RetentionClock, RetentionPolicy, StartClock};
 use crate::sealed::{SealedSegment, hasher};
+use crate::types::OwnedPartitions;
 use bundles::Bundles;
 use expiry::Expiry;
 use purge::Purge;
@@ -76,6 +77,8 @@ pub(super) struct Maintenance {
     /// Which of the policies since the start holds, from 1.
     policy: u32,
     shard: u16,
+    /// The partitions of the shard.
+    pub(super) owned: OwnedPartitions,
     phase: Phase,
     planning: Planning,
     /// When the job that runs began.
@@ -132,13 +135,18 @@ struct RetentionTime {
 }
 
 impl Maintenance {
-    pub(super) fn new(config: MaintenanceConfig, shard: u16) -> Maintenance {
+    pub(super) fn new(
+        config: MaintenanceConfig,
+        shard: u16,
+        owned: OwnedPartitions,
+    ) -> Maintenance {
         let clock = config.clock.as_ref().map(RetentionClock::new).unwrap_or_default();
         let is_active = config.retention.periods.is_some() || config.disk_max_bytes.is_some();
         Maintenance {
             config,
             policy: 1,
             shard,
+            owned,
             phase: Phase::Idle,
             planning: Planning {
                 wanted: true,
@@ -197,7 +205,7 @@ impl Maintenance {
 
     /// Whether other shards use a segment, too.
     fn is_shared(&self, segment: &SealedSegment) -> bool {
-        self.config.node.is_shared(segment.live.name)
+        !self.owned.contain_file(segment.live.name.writer(), &segment.left)
     }
 
     /// The part of a segment's file that counts as the shard's, in bytes.
@@ -211,7 +219,7 @@ impl Shard {
     pub(super) fn maintain_if_due(&mut self, context: StepContext, effects: &mut Vec<Effect>) {
         self.retire_unused(context, effects);
         self.end_purge_if_due(effects);
-        let activity = if self.stop.begun {
+        let activity = if self.stop.begun || self.ownership.blocks_jobs() {
             Activity::Stopping
         } else if self.sealing.is_running() {
             Activity::Sealing

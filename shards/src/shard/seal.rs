@@ -105,6 +105,8 @@ pub(super) struct Sealing {
     waiting_next: Vec<ReplyTo<ShardReply>>,
     /// Why the last attempt failed.
     failure: Option<Arc<str>>,
+    /// Generations that were frozen.
+    frozen: u64,
     /// Generations that were sealed.
     sealed: u64,
     /// Attempts that failed.
@@ -131,6 +133,7 @@ impl Sealing {
             waiting: Vec::new(),
             waiting_next: Vec::new(),
             failure: None,
+            frozen: 0,
             sealed: 0,
             failures: 0,
             refused_blocks: 0,
@@ -195,6 +198,16 @@ impl Sealing {
             Phase::Wanted => self.head_bytes > 0,
             Phase::Idle | Phase::Failed { .. } => false,
         }
+    }
+
+    /// How many generations are in segments.
+    pub(super) fn generations_sealed(&self) -> u64 {
+        self.sealed
+    }
+
+    /// How many are to be in segments, so that all entries of the heads are.
+    pub(super) fn generations_with_heads(&self) -> u64 {
+        self.frozen + u64::from(!self.active.is_empty())
     }
 
     /// Whether entries are being written to segments.
@@ -273,7 +286,9 @@ impl Shard {
                 return;
             }
             Phase::Idle => {
-                let asked = !self.sealing.waiting_next.is_empty() || self.must_seal_to_stop();
+                let asked = !self.sealing.waiting_next.is_empty()
+                    || self.must_seal_to_stop()
+                    || self.ownership.wants_sealing(self.sealing.frozen);
                 if self.maintenance.wants_sealing() {
                     // The log goes on with a new file, even if there is nothing to seal.
                     self.sealing.phase = Phase::Wanted;
@@ -324,6 +339,7 @@ impl Shard {
             stream.frozen = Some(Box::new(std::mem::take(&mut stream.head)));
         }
         let sealing = &mut self.sealing;
+        sealing.frozen += 1;
         sealing.generation = generation;
         sealing.generation_bytes = std::mem::take(&mut sealing.head_bytes);
         sealing.oldest = None;

@@ -29,7 +29,7 @@ use crate::deletion::DeletionVersion;
 use crate::messages::{AppendRequest, PauseStatus, ShardStatus, StreamSelection};
 use crate::scan::{self, LeafRequest, ScanConfig, ScanEnv};
 use crate::sealed::{Directories, OpenedSegment, SealJob};
-use crate::types::{Cancellation, TimeRange};
+use crate::types::{Cancellation, OwnedPartitions, Part, TimeRange};
 use crate::wal::SyncPolicy;
 use crate::wal::format::{FRAME_HEADER_LEN, FrameHeader, Record, records};
 use crate::wal::writer::WalOp;
@@ -59,6 +59,8 @@ pub(in crate::shard) struct Bench {
     job: Option<MaintenanceJob>,
     /// Whether log files serve again, if the shard has said so.
     reuses_logs: Option<bool>,
+    /// The partitions and the first order of the last change.
+    owned: Option<(OwnedPartitions, u64)>,
     /// See [`ScanConfig::first_slice`]; the rest of the configuration is the usual one.
     first_slice: Duration,
     simulation: Simulation,
@@ -77,6 +79,9 @@ impl Bench {
         let streams = Budget::new("streams", 1 << 20);
         let config = ShardConfig {
             wal: WalConfig { sync, file_max_bytes, waiting_max_bytes: 4096 },
+            core: 0,
+            owned: Part::one(1, 0).into(),
+            is_member: false,
             first_wal: WalName { epoch: 0, shards: 1, shard: 0, index: 0 },
             heads: budget.clone(),
             streams: streams.clone(),
@@ -98,6 +103,7 @@ impl Bench {
             seal: None,
             job: None,
             reuses_logs: None,
+            owned: None,
             first_slice: Duration::MAX,
             simulation: Simulation::new(0),
         }
@@ -134,6 +140,7 @@ impl Bench {
                     MaintenanceJob::Merge(job) => panic!("too few segments for {job:?}"),
                     job => assert!(self.job.replace(job).is_none(), "one job at a time"),
                 },
+                Effect::Own { owned, first_order } => self.owned = Some((owned, first_order)),
                 Effect::StopLogReuse => self.reuses_logs = Some(false),
                 Effect::AllowLogReuse => self.reuses_logs = Some(true),
                 Effect::Evict(segments, _) => panic!("{segments:?} are evicted"),

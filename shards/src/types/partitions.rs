@@ -45,9 +45,31 @@ impl Part {
         (u32::from(self.of), u32::from(self.first) | more << 16)
     }
 
+    /// How many partitions there are.
+    pub(super) fn of(self) -> u16 {
+        self.of
+    }
+
+    /// The first and the last.
+    pub(super) fn bounds(self) -> (u16, u16) {
+        (self.first, self.last)
+    }
+
+    /// All of so many partitions.
+    pub(crate) fn all(of: u16) -> Part {
+        let of = of.max(1);
+        Part { of, first: 0, last: of - 1 }
+    }
+
     /// Whether a stream is in one of them.
     pub fn has(self, stream: StreamId) -> bool {
         (self.first..=self.last).contains(&stream.shard(self.of))
+    }
+
+    /// Whether all streams are in them that a file may hold, as the two numbers of its name say.
+    pub(super) fn contains_file(self, file: (u32, u32)) -> bool {
+        let ((start, end), (first, behind)) = (self.ids(), ids_of_file(file));
+        start <= first && behind <= end
     }
 
     /// The upper halves of the ids in them.

@@ -266,6 +266,7 @@ fn append_error(error: AppendError) -> ApiError {
             ApiError::unavailable(error.to_string())
         }
         AppendError::Stopping => ApiError::unavailable("Ingester is shutting down"),
+        AppendError::NotOwner => ApiError::unavailable(error.to_string()),
         AppendError::UnknownStream | AppendError::Malformed(_) => {
             ApiError::internal(error.to_string())
         }

@@ -62,7 +62,7 @@ impl Shard {
             let is_settled = live.day != newest || live.line_bytes >= policy.target_line_bytes / 2;
             let has_filters =
                 !segment.footer.is_draft && !segment.footer.filters_range().is_empty();
-            let is_own = segment.left.is_empty() && !maintenance.is_shared(segment);
+            let is_own = !segment.has_gone && !maintenance.is_shared(segment);
             let is_readable = maintenance.is_mergeable(segment)
                 && !maintenance.bundles.left_out.contains(&live.name);
             let is_bundled = maintenance.bundles.by_segment.get(live.name).is_some();

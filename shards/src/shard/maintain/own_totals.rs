@@ -2,6 +2,7 @@
 
 use super::Maintenance;
 use crate::compact::OwnTotals;
+use crate::manifest::SegmentName;
 use crate::sealed::SealedSegment;
 
 impl Maintenance {
@@ -17,9 +18,16 @@ impl Maintenance {
 
     /// Whether the shard's own part of a segment has to be found out.
     pub(super) fn lacks_totals(&self, segment: &SealedSegment) -> bool {
-        let is_whole = segment.left.is_empty() && !self.is_shared(segment);
+        let is_whole = !segment.has_gone && !self.is_shared(segment);
         let name = segment.live.name;
         !is_whole && !self.own_totals.contains_key(&name) && !self.unmergeable.contains(&name)
+    }
+
+    /// Forgets the shard's own part of a segment, and when it expires: the shard has other streams
+    /// than before.
+    pub(in crate::shard) fn forget_totals(&mut self, name: SegmentName) {
+        self.own_totals.remove(&name);
+        self.expiries.remove(&name);
     }
 
     /// Whether the shard has nothing in a segment.

@@ -50,7 +50,7 @@ impl Shard {
     }
 
     /// Takes a segment out of the list; `changes` says whether queries can tell.
-    pub(super) fn remove_segment(&mut self, name: SegmentName, changes: bool) {
+    pub(in crate::shard) fn remove_segment(&mut self, name: SegmentName, changes: bool) {
         let Some(index) = self.segments.iter().position(|other| other.live.name == name) else {
             return;
         };
@@ -81,13 +81,13 @@ impl Shard {
         let mut retired = std::mem::take(&mut maintenance.retired.segments);
         retired.retain(|segment| {
             // A merge under way may hold it, too. No reader can take another reference.
-            if Arc::strong_count(segment) > 1 {
+            if segment.is_read() {
                 return true;
             }
             let live = segment.live;
             let is_shared = maintenance.is_shared(segment);
             let path: Option<PathBuf> = (!is_shared).then(|| segment.path.clone());
-            if is_shared {
+            if maintenance.config.node.is_shared(live.name) {
                 maintenance.retired.to_release.push(live);
                 maintenance.planning.wanted = true;
             }

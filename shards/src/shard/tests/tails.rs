@@ -186,6 +186,9 @@ fn tails_never_take_more_memory_than_their_budget() {
     let mut bench = Bench::with(SyncPolicy::Always, 1 << 30, 1 << 24);
     let config = ShardConfig {
         wal: WalConfig { waiting_max_bytes: 1 << 24, ..WalConfig::default() },
+        core: 0,
+        owned: crate::types::Part::one(1, 0).into(),
+        is_member: false,
         first_wal: WalName { epoch: 0, shards: 1, shard: 0, index: 0 },
         heads: bench.budget.clone(),
         streams: bench.streams.clone(),
@@ -226,6 +229,9 @@ fn long_sections_are_copied_in_pieces() {
     let mut bench = Bench::with(SyncPolicy::Always, 1 << 30, 1 << 24);
     bench.shard = Shard::new(&ShardConfig {
         wal: WalConfig { waiting_max_bytes: 1 << 24, ..WalConfig::default() },
+        core: 0,
+        owned: crate::types::Part::one(1, 0).into(),
+        is_member: false,
         first_wal: WalName { epoch: 0, shards: 1, shard: 0, index: 0 },
         heads: bench.budget.clone(),
         streams: bench.streams.clone(),

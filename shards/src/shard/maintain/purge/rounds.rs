@@ -78,7 +78,7 @@ impl Shard {
             targets: Arc::clone(&purge.targets),
             own_entries: self.maintenance.totals(&segment).entries,
             // Streams that have left it may have had hidden entries, which are still in the file.
-            must_leave: self.maintenance.is_shared(&segment) || !segment.left.is_empty(),
+            must_leave: self.maintenance.is_shared(&segment) || segment.has_gone,
             keep: Box::new(ExpiryFilter::new(retention, now_ns)),
             throttle: Arc::clone(&self.maintenance.throttle),
             segment,
