@@ -268,7 +268,7 @@ pub async fn open_node_in<R: Runtime>(
     let read = ReadManifest::read(runtime, &segments_dir).await;
     let mut read = read.map_err(io_error("read the manifest in", &segments_dir))?;
     let folders = Folders { data_dir, wal_dir: &wal_dir };
-    let joined = join_bucket(runtime, folders, &mut read, bucket).await?;
+    let joined = join_bucket(runtime, folders, &mut read, bucket, options.is_member).await?;
     // The bucket may have put other requests in the place of the folder's.
     let deletions = load(runtime, data_dir).await?;
     if let Some(Joined { ledger, .. }) = &joined {

@@ -20,6 +20,7 @@ mod files;
 mod finish;
 mod fold;
 mod logs;
+mod member;
 mod objects;
 mod orphans;
 mod pull;
@@ -45,6 +46,7 @@ use self::disk::Disk;
 use self::files::{Recorder, asked};
 use self::fold::{Added, Batch, Fold};
 use self::logs::WalLogs;
+pub use self::member::OwnedSegments;
 use self::objects::{Objects, Removed};
 use self::pull::Told;
 use self::send::{SendError, Sender};
@@ -126,6 +128,8 @@ pub struct Follower<R: Runtime> {
     kept: KeptFiles,
     /// Whether the bucket may have objects that no kept file has any more.
     has_gone_files: bool,
+    /// What the shards of a node among others have got.
+    owned: OwnedSegments,
 }
 
 impl<R: Runtime> std::fmt::Debug for Follower<R> {
@@ -173,6 +177,7 @@ impl<R: Runtime> Follower<R> {
             sent_at: runtime.now(),
             kept: KeptFiles::new(false),
             has_gone_files: !ledger.state.gone_files.is_empty(),
+            owned: OwnedSegments::default(),
             plan,
             store: store.clone(),
             data_dir: data_dir.clone(),

@@ -47,6 +47,8 @@ pub(super) struct Objects {
     pub(super) gone: BTreeMap<SegmentName, Gone>,
     /// Segments that this start has opened.
     pub(super) opened: BTreeSet<SegmentName>,
+    /// Segments of these that are of other writers: a node among others has them.
+    pub(super) foreign: BTreeSet<SegmentName>,
     /// Shards that have told that they read a segment no more, before the bucket knew.
     retired: BTreeMap<SegmentName, u16>,
     pub(super) removing: Option<Pin<Box<dyn Future<Output = Removed>>>>,
@@ -66,14 +68,22 @@ impl Objects {
             live: bucket.live.values().map(|live| (live.name, live.day)).collect(),
             gone: bucket.removed.values().flatten().map(gone).collect(),
             opened: plan.segments.iter().map(|live| live.name).collect(),
+            foreign: BTreeSet::new(),
             retired: BTreeMap::new(),
             removing: None,
             orphans: Orphans::new(now),
             stored_logs: bucket.wal.keys().copied().collect(),
             // A start may have ended before it had removed them.
-            logs_left: 1,
+            logs_left: u64::from(!plan.options.is_member),
             logs_removed: 0,
         }
+    }
+}
+
+impl Objects {
+    /// Forgets who has told that a segment is read no more.
+    pub(super) fn forget_retired(&mut self, name: SegmentName) {
+        self.retired.remove(&name);
     }
 }
 
@@ -101,6 +111,14 @@ impl<R: Runtime> Follower<R> {
         }
         let of_left = edit.left.iter().map(|part| part.segment);
         for name in edit.removed.iter().copied().chain(of_left) {
+            if self.objects.foreign.contains(&name) {
+                if ledger.state.removed.contains_key(&name) {
+                    self.objects.foreign.remove(&name);
+                    self.objects.live.remove(&name);
+                    self.objects.retired.remove(&name);
+                }
+                continue;
+            }
             if ledger.state.live.contains_key(&name) {
                 continue;
             }

@@ -75,7 +75,9 @@ impl<R: Runtime> Follower<R> {
 
     /// Whether no earlier start has left objects that somebody wants to be gone.
     pub(super) fn has_no_orphans(&self) -> bool {
-        self.objects.orphans.has_swept_earlier || !self.status.is_clean_wanted()
+        self.objects.orphans.has_swept_earlier
+            || self.plan.options.is_member
+            || !self.status.is_clean_wanted()
     }
 
     /// Looks for objects that nothing names, if it is time.
@@ -84,6 +86,10 @@ impl<R: Runtime> Follower<R> {
         let is_wanted = self.status.is_clean_wanted() && !orphans.has_swept_earlier;
         let is_due = self.runtime.now() >= orphans.next_sweep;
         let Some(sender) = &self.sender else { return };
+        if self.plan.options.is_member {
+            // What no log of this node names may be named by one of another node.
+            return;
+        }
         if orphans.sweeping.is_some() || !(is_due || is_wanted) {
             return;
         }

@@ -55,6 +55,7 @@ impl<R: Runtime> Follower<R> {
             let now_ns = self.runtime.unix_nanos();
             told.used.into_iter().for_each(|name| self.disk.cache.note_used(name, now_ns));
         }
+        self.take_owned();
         for ((_, edit), core) in self.told.up_to(last) {
             self.take(edit, core);
         }

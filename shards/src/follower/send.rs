@@ -140,7 +140,7 @@ impl<R: Runtime> Sender<R> {
                 recorder.send_files().await
             } else if !has_looked {
                 recorder.ledger.look(until).await.map(|()| has_looked = true)
-            } else if recorder.ledger.written() >= LOG_ENTRIES_MAX {
+            } else if recorder.ledger.written() >= LOG_ENTRIES_MAX && !recorder.ledger.is_member {
                 recorder.begin_anew(until).await
             } else {
                 return Ok(recorder.send_files().await?);

@@ -156,8 +156,11 @@ pub(crate) struct Ledger<R: Runtime> {
     pub(crate) epoch: u32,
     /// The log whose entries the state is, if there is one.
     pub(crate) base: Option<u32>,
-    /// What the bucket holds.
+    /// What the bucket holds; of a node among others, what its log says.
     pub(crate) state: LedgerState,
+    /// Whether the writer is one of many that go on at the same time. Its epoch tells who it is, so it
+    /// writes one log.
+    pub(crate) is_member: bool,
     writer: LogWriter<R>,
     /// An entry of which it is not known whether it is in the log.
     unfinished: Option<(Entry, LogEntry)>,
@@ -253,22 +256,27 @@ pub(crate) async fn open_ledger<R: Runtime>(
     let earlier: BTreeSet<u32> = taken.earlier.iter().copied().chain(own).collect();
     let earlier: Vec<u32> = earlier.into_iter().filter(|&one| one < taken.epoch).collect();
     let (base, state) = take_over(runtime, store, taken.epoch, &earlier, until).await?;
-    let writer = LogWriter::new(runtime.clone(), store.clone(), log_of(taken.epoch)?);
-    Ok(Ledger {
-        runtime: runtime.clone(),
-        store: store.clone(),
-        options,
-        cluster,
-        epoch: taken.epoch,
-        base,
-        state,
-        writer,
-        unfinished: None,
-        anew: None,
-        written: 0,
-        is_log_whole: false,
-        unsent_files: BTreeSet::new(),
-    })
+    let ledger = Ledger::new(runtime, store, options, cluster, taken.epoch)?;
+    Ok(Ledger { base, state, ..ledger })
+}
+
+/// Joins the writers of a bucket as one of many: takes an epoch above `floor`, and leaves the logs of
+/// the others as they are. The log that is begun says what this writer adds and removes, and nothing
+/// of what others have.
+///
+/// # Errors
+/// See [`LedgerError`].
+pub(crate) async fn join_ledger<R: Runtime>(
+    runtime: &R,
+    store: &Store<R>,
+    options: LedgerOptions,
+    floor: Option<u32>,
+) -> Result<Ledger<R>, LedgerError> {
+    let until = runtime.now().after(PATIENCE);
+    let cluster = join(runtime, store, options.partitions, until).await?;
+    let taken = take_epoch(runtime, store, floor, &options.who, until).await?;
+    let ledger = Ledger::new(runtime, store, options, cluster, taken.epoch)?;
+    Ok(Ledger { is_member: true, ..ledger })
 }
 
 /// Fences the logs of earlier writers, and gives the newest one that has a sum, and what it says.
@@ -291,6 +299,32 @@ async fn take_over<R: Runtime>(
 }
 
 impl<R: Runtime> Ledger<R> {
+    /// A log without an entry, in a bucket that holds nothing.
+    fn new(
+        runtime: &R,
+        store: &Store<R>,
+        options: LedgerOptions,
+        cluster: Cluster,
+        epoch: u32,
+    ) -> Result<Ledger<R>, LedgerError> {
+        Ok(Ledger {
+            writer: LogWriter::new(runtime.clone(), store.clone(), log_of(epoch)?),
+            runtime: runtime.clone(),
+            store: store.clone(),
+            options,
+            cluster,
+            epoch,
+            base: None,
+            state: LedgerState::default(),
+            is_member: false,
+            unfinished: None,
+            anew: None,
+            written: 0,
+            is_log_whole: false,
+            unsent_files: BTreeSet::new(),
+        })
+    }
+
     /// The mark of a folder that is of this bucket, and in which everything is that the bucket
     /// has.
     pub(crate) fn mark(&self) -> Mark {

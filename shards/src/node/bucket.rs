@@ -12,7 +12,7 @@ use logsvc_runtime::Runtime;
 use super::files::FolderFiles;
 use super::{NodeBucket, NodeError, io_error};
 use crate::ledger::{
-    ClusterId, Ledger, LedgerError, LedgerState, Mark, PATIENCE, open_ledger, peek,
+    ClusterId, Ledger, LedgerError, LedgerState, Mark, PATIENCE, join_ledger, open_ledger, peek,
 };
 use crate::manifest::{ReadManifest, SegmentName};
 use crate::sink::restore;
@@ -38,6 +38,7 @@ pub(super) async fn join_bucket<R: Runtime>(
     folders: Folders<'_>,
     read: &mut ReadManifest,
     bucket: Option<NodeBucket<R>>,
+    is_member: bool,
 ) -> Result<Option<Joined<R>>, NodeError> {
     let Folders { data_dir, wal_dir } = folders;
     let mark = Mark::read(runtime, data_dir).await.map_err(LedgerError::of_mark(data_dir))?;
@@ -50,13 +51,21 @@ pub(super) async fn join_bucket<R: Runtime>(
     };
     let logs = log_files(runtime, wal_dir).await?;
     let files = FolderFiles::read(runtime, data_dir).await?;
+    let floor = read.max_epoch().max(logs.iter().map(|name| name.epoch).max());
+    if is_member {
+        let ledger = join_ledger(runtime, &store, options, floor).await?;
+        let folder = Folder { mark, read, logs: &logs, files: &files };
+        folder.is_of(ledger.cluster.id)?;
+        folder.is_dispensable(&LedgerState::default(), None)?;
+        empty(runtime, folders, read, &logs, &ledger).await?;
+        return Ok(Some(Joined { ledger, is_replaced: true }));
+    }
     // A start that will be refused must not end the one that works with the bucket.
     let until = runtime.now().after(PATIENCE);
     if let Some(peeked) = peek(&store, mark, until).await? {
         let folder = Folder { mark, read, logs: &logs, files: &files };
         folder.is_right(peeked.cluster.id, peeked.base, &peeked.state)?;
     }
-    let floor = read.max_epoch().max(logs.iter().map(|name| name.epoch).max());
     let mut ledger = open_ledger(runtime, &store, options, floor, mark).await?;
     let folder = Folder { mark, read, logs: &logs, files: &files };
     let is_right = folder.is_right(ledger.cluster.id, ledger.base, &ledger.state)?;
@@ -67,21 +76,52 @@ pub(super) async fn join_bucket<R: Runtime>(
         read.note_stored(&stored);
         return Ok(Some(Joined { ledger, is_replaced: false }));
     }
-    // From here on the folder is neither what it was nor what it will be. A start that is cut short
-    // leaves one that the next start replaces.
-    let mark = Mark { base: None, is_sent: true, is_log_stored: false, ..ledger.mark() };
-    mark.write(runtime, data_dir).await.map_err(LedgerError::of_mark(data_dir))?;
+    note_replaced(runtime, data_dir, &ledger).await?;
     let LedgerState { wal, covers, files: kept, .. } = &ledger.state;
     files.replace(runtime, &store, data_dir, kept).await?;
-    for name in logs {
-        let path = wal_dir.join(name.file_name());
-        runtime.remove_file(&path).await.map_err(io_error("remove", &path))?;
-    }
-    runtime.sync_dir(wal_dir).await.map_err(io_error("sync", wal_dir))?;
+    remove_logs(runtime, wal_dir, &logs).await?;
     let restored = restore(runtime, &store, wal_dir, wal, covers, ledger.epoch).await;
     restored.map_err(LedgerError::from)?;
     read.replace(stored);
     Ok(Some(Joined { ledger, is_replaced: true }))
+}
+
+/// Marks a folder that from here on is neither what it was nor what it will be. A start that is cut
+/// short leaves one that the next start replaces.
+async fn note_replaced<R: Runtime>(
+    runtime: &R,
+    data_dir: &Path,
+    ledger: &Ledger<R>,
+) -> Result<(), NodeError> {
+    let mark = Mark { base: None, is_sent: true, is_log_stored: false, ..ledger.mark() };
+    mark.write(runtime, data_dir).await.map_err(LedgerError::of_mark(data_dir))?;
+    Ok(())
+}
+
+/// Makes a folder that of a node which owns nothing.
+async fn empty<R: Runtime>(
+    runtime: &R,
+    folders: Folders<'_>,
+    read: &mut ReadManifest,
+    logs: &[WalName],
+    ledger: &Ledger<R>,
+) -> Result<(), NodeError> {
+    note_replaced(runtime, folders.data_dir, ledger).await?;
+    remove_logs(runtime, folders.wal_dir, logs).await?;
+    read.replace(ledger.state.stored());
+    Ok(())
+}
+
+async fn remove_logs<R: Runtime>(
+    runtime: &R,
+    wal_dir: &Path,
+    logs: &[WalName],
+) -> Result<(), NodeError> {
+    for name in logs {
+        let path = wal_dir.join(name.file_name());
+        runtime.remove_file(&path).await.map_err(io_error("remove", &path))?;
+    }
+    runtime.sync_dir(wal_dir).await.map_err(io_error("sync", wal_dir))
 }
 
 /// What a folder has.
@@ -103,20 +143,29 @@ impl Folder<'_> {
         base: Option<u32>,
         bucket: &LedgerState,
     ) -> Result<bool, LedgerError> {
-        if let Some(mark) = self.mark.filter(|mark| mark.cluster != cluster) {
-            let (found, expected) = (mark.cluster.to_string(), cluster.to_string());
-            return Err(LedgerError::OtherBucket { found, expected });
-        }
+        self.is_of(cluster)?;
         if self.mark.map_or(base.is_none(), |mark| mark.has_written(base)) {
             return Ok(true);
         }
+        self.is_dispensable(bucket, base).map(|()| false)
+    }
+
+    /// Refuses a folder that is another bucket's.
+    fn is_of(&self, cluster: ClusterId) -> Result<(), LedgerError> {
+        let Some(mark) = self.mark.filter(|mark| mark.cluster != cluster) else { return Ok(()) };
+        let (found, expected) = (mark.cluster.to_string(), cluster.to_string());
+        Err(LedgerError::OtherBucket { found, expected })
+    }
+
+    /// Refuses a folder that may have more than the bucket, whose newest log with a sum is `base`.
+    fn is_dispensable(&self, bucket: &LedgerState, base: Option<u32>) -> Result<(), LedgerError> {
         let has_sent_all = self.mark.is_some_and(|mark| mark.is_sent || mark.is_log_stored);
         match self.unsent(bucket) {
             Some(what) if !has_sent_all => {
                 let log = base.map_or_else(String::new, |base| format!("{base:08x}"));
                 Err(LedgerError::Unsent { log, what })
             }
-            _ => Ok(false),
+            _ => Ok(()),
         }
     }
 
