@@ -35,7 +35,7 @@ use crate::object::ObjectError;
 use crate::store::StoreError;
 
 pub use object::{fenced_by, is_torn, may_be_fence, may_exclude};
-pub use reader::{LogContent, LogEnd, fence, fence_with, read_log, read_log_with};
+pub use reader::{LogContent, LogEnd, fence, fence_with, read_log, read_log_with, read_on};
 pub use writer::{Entry, LogWriter};
 
 /// The most entries that may be begun and not known to count.

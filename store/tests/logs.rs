@@ -11,11 +11,12 @@ use std::time::Duration;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::{FuturesOrdered, StreamExt};
 use logsvc_runtime::sim::{SimRuntime, Simulation};
-use logsvc_runtime::{CoreId, Runtime};
+use logsvc_runtime::{CoreId, Monotonic, Runtime};
 use logsvc_store::Store;
 use logsvc_store::double::{Faults, World};
 use logsvc_store::log::{
-    Entry, IN_FLIGHT_MAX, LogContent, LogError, LogName, LogWriter, fence, may_exclude, read_log,
+    Entry, IN_FLIGHT_MAX, LogContent, LogEnd, LogError, LogName, LogWriter, fence, may_exclude,
+    read_log, read_on,
 };
 use logsvc_store::object::HEADER_LEN;
 use logsvc_testkit::{Rng, SeedGuard, seeds};
@@ -301,7 +302,8 @@ fn damage_is_noticed(kind: Kind) {
         }
         let mut results = vec![read_log(&store, &log(), 0, until).await];
         results.push(read_log(&store, &log(), 2, until).await);
-        let name = bucket.objects().into_keys().nth(1).expect("three entries");
+        goes_on_where_it_was(&mut writer, &store, until).await;
+        let name = bucket.objects().into_keys().nth(1).expect("some entries");
         bucket.corrupt(&name, 70, 1);
         bucket.corrupt(&name, 20, 1);
         results.push(read_log(&store, &log(), 0, until).await);
@@ -316,4 +318,34 @@ fn damage_is_noticed(kind: Kind) {
         results.iter().map(|result| result.as_ref().ok().map(|log| log.entries.len())).collect();
     assert_eq!(counts, [Some(3), Some(1), None, Some(1)]);
     assert!(matches!(results[2], Err(LogError::Damaged { number: 1, .. })), "{:?}", results[2]);
+}
+
+/// Reads a log of three entries in parts, the last of which is written meanwhile. What does not take
+/// an entry gets it again.
+async fn goes_on_where_it_was(
+    writer: &mut LogWriter<SimRuntime>,
+    store: &Store<SimRuntime>,
+    until: Monotonic,
+) {
+    let (mut end, mut read) = (LogEnd::start(), Vec::new());
+    let visit = async |number, _| match number {
+        1 => Err(LogError::Fenced { log: String::new(), number, by: 0 }),
+        _ => Ok(()),
+    };
+    let refused = read_on(store, &log(), &mut end, until, visit).await;
+    assert!(matches!(refused, Err(LogError::Fenced { number: 1, .. })), "{refused:?}");
+    for numbers in [vec![1, 2], vec![], vec![3]] {
+        read.clear();
+        let visit = async |number, _| {
+            read.push(number);
+            Ok::<(), LogError>(())
+        };
+        read_on(store, &log(), &mut end, until, visit).await.expect("it is whole");
+        assert_eq!(read, numbers);
+        if read.is_empty() {
+            let entry = writer.begin(b"d");
+            writer.write(&entry, until).await.expect("written");
+        }
+    }
+    assert_eq!((end.next, end.fenced_by), (4, None));
 }

@@ -42,6 +42,11 @@ pub struct LogEnd {
 }
 
 impl LogEnd {
+    /// Of a log of which nothing was read.
+    pub fn start() -> LogEnd {
+        LogEnd::before(0)
+    }
+
     fn before(from: u64) -> LogEnd {
         let last = if from == 0 { Some(Nonce::NONE) } else { None };
         LogEnd { next: from, fenced_by: None, torn: 0, last, behind: None }
@@ -64,7 +69,8 @@ pub async fn read_log<R: Runtime>(
         entries.push(payload);
         Ok::<(), LogError>(())
     };
-    let end = go_on(store, log, LogEnd::before(from), &mut visit, until).await?;
+    let mut end = LogEnd::before(from);
+    go_on(store, log, &mut end, &mut visit, until).await?;
     Ok(LogContent { entries, next: end.next, fenced_by: end.fenced_by })
 }
 
@@ -80,17 +86,37 @@ pub async fn read_log_with<R: Runtime, E: From<LogError>>(
     until: Monotonic,
     mut visit: impl AsyncFnMut(u64, Bytes) -> Result<(), E>,
 ) -> Result<LogEnd, E> {
-    go_on(store, log, LogEnd::before(from), &mut visit, until).await
+    let mut end = LogEnd::before(from);
+    go_on(store, log, &mut end, &mut visit, until).await?;
+    Ok(end)
+}
+
+/// The same for a log of which something was read already. `end` says how far, also when this ends
+/// with an error: behind the last entry that `visit` has taken. The same call then goes on there.
+///
+/// # Errors
+/// See [`LogError`], and those of `visit`.
+pub async fn read_on<R: Runtime, E: From<LogError>>(
+    store: &Store<R>,
+    log: &LogName,
+    end: &mut LogEnd,
+    until: Monotonic,
+    mut visit: impl AsyncFnMut(u64, Bytes) -> Result<(), E>,
+) -> Result<(), E> {
+    match end.fenced_by {
+        Some(_) => Ok(()),
+        None => go_on(store, log, end, &mut visit, until).await,
+    }
 }
 
 /// Reads what stands behind what was read, some entries at a time.
 async fn go_on<R: Runtime, E: From<LogError>>(
     store: &Store<R>,
     log: &LogName,
-    mut end: LogEnd,
+    end: &mut LogEnd,
     visit: &mut impl AsyncFnMut(u64, Bytes) -> Result<(), E>,
     until: Monotonic,
-) -> Result<LogEnd, E> {
+) -> Result<(), E> {
     // The end is not known, so the first look is a narrow one.
     let mut at_once = 1;
     loop {
@@ -102,10 +128,10 @@ async fn go_on<R: Runtime, E: From<LogError>>(
             let forked = || LogError::Forked { log: log.0.clone(), number };
             let follows = |previous| end.last.is_none_or(|last| last == previous);
             match read? {
-                Read::Nothing => return Ok(end),
+                Read::Nothing => return Ok(()),
                 Read::Torn(error) => {
-                    let (next, torn) = (number + IN_FLIGHT_MAX, end.torn + 1);
-                    end = LogEnd { next, torn, behind: Some(error), ..end };
+                    (end.next, end.behind) = (number + IN_FLIGHT_MAX, Some(error));
+                    end.torn += 1;
                     at_once = 1;
                     break;
                 }
@@ -113,7 +139,8 @@ async fn go_on<R: Runtime, E: From<LogError>>(
                     if !follows(previous) {
                         return Err(forked().into());
                     }
-                    return Ok(LogEnd { fenced_by: Some(by), last: Some(previous), ..end });
+                    (end.fenced_by, end.last) = (Some(by), Some(previous));
+                    return Ok(());
                 }
                 Read::Entry { header, payload } => {
                     if let (KIND_ENTRY, Some(error)) = (header.kind, end.behind) {
@@ -125,8 +152,8 @@ async fn go_on<R: Runtime, E: From<LogError>>(
                         return Err(forked().into());
                     }
                     visit(number, payload).await?;
-                    let (next, last) = (number + 1, Some(header.nonce));
-                    end = LogEnd { next, last, behind: None, ..end };
+                    (end.next, end.behind) = (number + 1, None);
+                    end.last = Some(header.nonce);
                 }
             }
         }
@@ -169,7 +196,8 @@ pub async fn fence_with<R: Runtime, E: From<LogError>>(
     until: Monotonic,
     mut visit: impl AsyncFnMut(u64, Bytes) -> Result<(), E>,
 ) -> Result<LogEnd, E> {
-    let mut end = go_on(store, log, LogEnd::before(from), &mut visit, until).await?;
+    let mut end = LogEnd::before(from);
+    go_on(store, log, &mut end, &mut visit, until).await?;
     let mut torn = 0;
     loop {
         if end.fenced_by.is_some() {
@@ -188,7 +216,7 @@ pub async fn fence_with<R: Runtime, E: From<LogError>>(
             // Another entry, or another's fence, was faster; or the number is void.
             created => {
                 torn += u32::from(created == Created::Torn);
-                end = go_on(store, log, end, &mut visit, until).await?;
+                go_on(store, log, &mut end, &mut visit, until).await?;
             }
         }
     }
