@@ -21,7 +21,7 @@ const LOG_LEN: usize = 16;
 
 /// An entry of a writer's log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LogEntry {
+pub struct LogEntry {
     /// Whether it stands for everything before it.
     pub(crate) is_sum: bool,
     /// The write-ahead logs in the bucket that are needed, by the epoch of their writer, and the

@@ -3,7 +3,8 @@
 //!
 //! Each start is a writer with an epoch of its own and with a log of its own
 //! ([`logsvc_store::log`]). The first entry of a log is the sum of all logs before it, and the
-//! others are edits. `docs/format.md` has the bytes.
+//! others are edits. `docs/format.md` has the bytes. If several writers live at once, all their logs
+//! count together ([`Logs`]).
 //!
 //! Guarantees:
 //! - A start writes the sum only when no earlier writer can add an entry any more. So the newest log
@@ -22,9 +23,10 @@ mod mark;
 mod names;
 mod open;
 mod state;
+mod union;
 
 pub(crate) use cluster::{ClusterId, is_cluster};
-pub(crate) use entry::{EntryError, LogEntry};
+pub use entry::{EntryError, LogEntry};
 pub(crate) use fetch::fetch;
 pub(crate) use files::FileRecord;
 pub(crate) use mark::Mark;
@@ -32,6 +34,7 @@ pub(crate) use names::{LogPlace, SWEPT_AGE, epoch_of};
 pub(crate) use open::{Ledger, PATIENCE, Peeked, join_ledger, open_ledger, peek};
 pub use open::{LedgerError, LedgerOptions};
 pub(crate) use state::LedgerState;
+pub use union::{Logs, LogsError, SegmentOf, Union};
 
 /// The kind of objects of kept files.
 pub(crate) const KIND_FILE: u32 = 6;

@@ -182,7 +182,7 @@ impl<R: Runtime> std::fmt::Debug for Ledger<R> {
 }
 
 /// The name of a writer's log.
-fn log_of(epoch: u32) -> Result<LogName, LedgerError> {
+pub(super) fn log_of(epoch: u32) -> Result<LogName, LedgerError> {
     LogName::new(&format!("log/{epoch:08x}")).map_err(LedgerError::Name)
 }
 

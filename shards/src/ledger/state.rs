@@ -1,7 +1,7 @@
 //! The sum of a writer's log.
 //!
 //! Guarantees: the order in which edits of different shards come does not matter. A removal beats an
-//! addition.
+//! addition. What has left a segment counts even if the segment is added later, or by another log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,10 +19,9 @@ pub(crate) struct LedgerState {
     pub(crate) live: BTreeMap<SegmentName, LiveSegment>,
     /// Their footers.
     pub(crate) footers: BTreeMap<SegmentName, FooterRecord>,
-    /// Streams that have left live segments.
+    /// Streams that have left segments, live ones or some that no entry has added.
     pub(crate) left: BTreeSet<LeftPart>,
-    /// Parts of the write-ahead logs in the bucket that live segments hold; of logs in
-    /// [`LedgerState::wal`] only.
+    /// Parts of the write-ahead logs in the bucket that live segments hold.
     pub(crate) covers: Vec<Cover>,
     /// See [`LogEntry::wal`].
     pub(crate) wal: BTreeMap<u32, u64>,
@@ -36,8 +35,16 @@ pub(crate) struct LedgerState {
 }
 
 impl LedgerState {
-    /// Takes an entry over.
+    /// Takes an entry over of the only log that counts.
     pub(crate) fn apply(&mut self, entry: LogEntry) {
+        self.apply_one_of_many(entry);
+        // Of logs that are not in the bucket nobody asks.
+        self.covers.retain(|cover| self.wal.contains_key(&cover.wal_epoch));
+    }
+
+    /// Takes an entry over of one log of many. It may be about segments that other logs have added,
+    /// and cover write-ahead logs that only these call needed.
+    pub(crate) fn apply_one_of_many(&mut self, entry: LogEntry) {
         if entry.is_sum {
             *self = LedgerState::default();
         }
@@ -45,8 +52,9 @@ impl LedgerState {
         entry.files.into_iter().for_each(|record| self.apply_file(record));
         let ManifestEdit { added, removed, covers, left, footers } = entry.edit;
         for segment in added {
-            if !self.removed.contains_key(&segment.name) {
-                self.live.insert(segment.name, segment);
+            match self.removed.get_mut(&segment.name) {
+                Some(removed) => *removed = removed.or(Some(segment)),
+                None => drop(self.live.insert(segment.name, segment)),
             }
         }
         for footer in footers {
@@ -55,7 +63,7 @@ impl LedgerState {
             }
         }
         let touched: BTreeSet<SegmentName> = left.iter().map(|part| part.segment).collect();
-        self.left.extend(left.into_iter().filter(|part| self.live.contains_key(&part.segment)));
+        self.left.extend(left.into_iter().filter(|part| !self.removed.contains_key(&part.segment)));
         for name in removed {
             self.remove(name);
         }
@@ -65,8 +73,6 @@ impl LedgerState {
             }
         }
         self.covers.extend(covers);
-        // Of logs that are not in the bucket nobody asks.
-        self.covers.retain(|cover| self.wal.contains_key(&cover.wal_epoch));
         self.covers = strongest(std::mem::take(&mut self.covers));
     }
 
@@ -104,10 +110,11 @@ impl LedgerState {
 
     /// What a start needs to know of it.
     pub(crate) fn stored(&self) -> StoredSet {
+        let is_of_live = |part: &&LeftPart| self.live.contains_key(&part.segment);
         StoredSet {
             live: self.live.clone(),
             footers: self.footers.clone(),
-            left: self.left.iter().copied().collect(),
+            left: self.left.iter().filter(is_of_live).copied().collect(),
             covers: self.covers.clone(),
         }
     }
@@ -203,6 +210,42 @@ mod tests {
     }
 
     #[test]
+    fn what_another_log_has_added_may_be_removed_or_left_and_a_sum_says_so() {
+        let left = |seq, part| LeftPart { segment: segment(seq).name, part: Part::one(2, part) };
+        let cover = Cover {
+            wal_epoch: 7,
+            wal_shards: 1,
+            wal_shard: 0,
+            up_to_index: 3,
+            part: Part::one(1, 0),
+        };
+        let mut state = LedgerState::default();
+        state.apply_one_of_many(edit(ManifestEdit {
+            removed: vec![segment(1).name],
+            left: vec![left(1, 0), left(2, 0), left(3, 0), left(3, 1)],
+            covers: vec![cover],
+            ..ManifestEdit::default()
+        }));
+        assert_eq!(state.left, [left(2, 0)].into());
+        assert_eq!(state.removed, [(segment(1).name, None), (segment(3).name, None)].into());
+        assert!(state.stored().left.is_empty(), "nothing is live");
+        let mut again = LedgerState::default();
+        again.apply_one_of_many(state.sum());
+        assert_eq!(again, state);
+        assert_eq!(again.covers, [cover]);
+        let added = vec![segment(1), segment(2), segment(3)];
+        again.apply_one_of_many(edit(ManifestEdit { added, ..ManifestEdit::default() }));
+        assert_eq!(again.live.keys().map(|name| name.seq).collect::<Vec<_>>(), [2]);
+        assert_eq!(again.stored().left, [left(2, 0)]);
+        again.apply_one_of_many(edit(ManifestEdit {
+            left: vec![left(2, 1)],
+            ..ManifestEdit::default()
+        }));
+        assert!(again.live.is_empty() && again.left.is_empty());
+        assert!(again.removed.values().all(Option::is_some));
+    }
+
+    #[test]
     fn a_segment_goes_when_it_is_removed_or_when_all_have_left_it() {
         let mut state = LedgerState::default();
         let added = vec![segment(1), segment(2), segment(3)];
@@ -218,6 +261,7 @@ mod tests {
         let late = ManifestEdit { added: vec![segment(9)], ..ManifestEdit::default() };
         state.apply(edit(late));
         assert!(!state.live.contains_key(&segment(9).name));
+        assert_eq!(state.removed[&segment(9).name], Some(segment(9)), "its object may be there");
         state.apply(edit(ManifestEdit { left: vec![left(1)], ..ManifestEdit::default() }));
         let live: Vec<u32> = state.live.keys().map(|name| name.seq).collect();
         assert_eq!(live, [3]);

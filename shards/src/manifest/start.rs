@@ -117,15 +117,15 @@ struct Clearing {
 
 /// What a bucket has of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct StoredSet {
+pub struct StoredSet {
     /// The live segments.
-    pub(crate) live: BTreeMap<SegmentName, LiveSegment>,
+    pub live: BTreeMap<SegmentName, LiveSegment>,
     /// Their footers, as far as they are known.
-    pub(crate) footers: BTreeMap<SegmentName, FooterRecord>,
+    pub footers: BTreeMap<SegmentName, FooterRecord>,
     /// Streams that have left them.
-    pub(crate) left: Vec<LeftPart>,
+    pub left: Vec<LeftPart>,
     /// Parts of the write-ahead log that they hold.
-    pub(crate) covers: Vec<Cover>,
+    pub covers: Vec<Cover>,
 }
 
 /// The manifest of a claimed folder as it was read. Nothing has been looked at besides.
