@@ -327,7 +327,7 @@ async fn goes_on_where_it_was(
     store: &Store<SimRuntime>,
     until: Monotonic,
 ) {
-    let (mut end, mut read) = (LogEnd::start(), Vec::new());
+    let (mut end, mut read) = (LogEnd::before(0), Vec::new());
     let visit = async |number, _| match number {
         1 => Err(LogError::Fenced { log: String::new(), number, by: 0 }),
         _ => Ok(()),

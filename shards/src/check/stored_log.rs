@@ -25,8 +25,8 @@ use crate::ledger::{LedgerError, LedgerState, peek};
 use crate::sink::log_of;
 use crate::sink::pieces::{PieceRef, pieces};
 use crate::wal::covers::{Cover, FileCovers};
-use crate::wal::format::Layout;
-use crate::wal::format::{FILE_HEADER_LEN, FRAME_HEADER_LEN, FileHeader, FrameHeader, WalName};
+use crate::wal::format::WalName;
+use crate::wal::pieced::PiecedFile;
 
 /// How long a log may take to read.
 const LOG_PATIENCE: Duration = Duration::from_secs(600);
@@ -163,12 +163,7 @@ fn add_pieces(
 /// A log file whose pieces come one after the other.
 #[derive(Default)]
 struct LogFile {
-    header: Option<(u64, Layout)>,
-    /// Bytes that are not verified yet, and where they stand in the file.
-    waiting: Vec<u8>,
-    at: u64,
-    /// The smallest number that the next frame may have.
-    number: u64,
+    file: PiecedFile,
     defined: BTreeSet<StreamId>,
     /// Nothing more can be said of it.
     is_lost: bool,
@@ -179,66 +174,20 @@ impl LogFile {
         if self.is_lost {
             return;
         }
-        if piece.offset != self.at + self.waiting.len() as u64 {
-            if !self.waiting.is_empty() {
-                let (name, at) = (piece.name.file_name(), self.at);
-                let what = format!("the frame at byte {at} of the file {name} is cut short");
-                report.damage(path, 0, what);
-            }
-            self.waiting.clear();
-            self.at = piece.offset;
-        }
-        self.waiting.extend_from_slice(piece.bytes);
-        loop {
-            match self.verify(piece.name, report) {
-                Ok(0) => return,
-                Ok(len) => {
-                    self.waiting.drain(..len);
-                    self.at += len as u64;
-                }
-                Err(what) => {
-                    let (name, at) = (piece.name.file_name(), self.at);
-                    report.damage(path, 0, format!("byte {at} of the file {name}: {what}"));
-                    self.is_lost = true;
-                    self.waiting = Vec::new();
-                    return;
-                }
-            }
+        if let Err(what) = self.verify(piece, report) {
+            let (name, at) = (piece.name.file_name(), self.file.position());
+            report.damage(path, 0, format!("byte {at} of the file {name}: {what}"));
+            *self = LogFile { is_lost: true, ..LogFile::default() };
         }
     }
 
-    /// Verifies what comes first of the bytes; gives its length, or 0 if more is needed.
-    fn verify(&mut self, name: WalName, report: &mut CheckReport) -> Result<usize, String> {
-        let Some((nonce, layout)) = self.header else {
-            if self.at > 0 {
-                return Err("the beginning of the file is missing".to_owned());
-            }
-            if self.waiting.len() < FILE_HEADER_LEN {
-                return Ok(0);
-            }
-            let header = FileHeader::decode(&self.waiting).filter(|header| header.name == name);
-            let header = header.ok_or("the file's header does not check")?;
-            self.header = Some((header.nonce, header.layout));
-            return Ok(FILE_HEADER_LEN);
-        };
-        let before = layout.first_frame().saturating_sub(self.at);
-        if before > 0 {
-            return Ok(self.waiting.len().min(usize::try_from(before).unwrap_or(usize::MAX)));
+    /// Verifies the frames that end in a piece.
+    fn verify(&mut self, piece: PieceRef<'_>, report: &mut CheckReport) -> Result<(), String> {
+        self.file.add(piece.offset, piece.bytes)?;
+        while let Some(payload) = self.file.next_frame(piece.name)? {
+            report.wal_entries += check_payload(payload, &mut self.defined)?;
+            report.wal_frames += 1;
         }
-        if self.waiting.len() < FRAME_HEADER_LEN {
-            return Ok(0);
-        }
-        let header = FrameHeader::decode(&self.waiting, nonce);
-        let header = header.filter(|header| header.number >= self.number);
-        let header = header.ok_or("the header of a frame does not check")?;
-        let end = FRAME_HEADER_LEN + header.payload_len as usize;
-        let Some(payload) = self.waiting.get(FRAME_HEADER_LEN..end) else { return Ok(0) };
-        if crc32c::crc32c(payload) != header.payload_crc {
-            return Err("the frame does not match its checksum".to_owned());
-        }
-        report.wal_entries += check_payload(payload, &mut self.defined)?;
-        report.wal_frames += 1;
-        self.number = header.number.saturating_add(1);
-        Ok(end)
+        Ok(())
     }
 }

@@ -76,7 +76,7 @@ struct OneLog {
 
 impl Default for OneLog {
     fn default() -> OneLog {
-        OneLog { state: LedgerState::default(), end: LogEnd::start() }
+        OneLog { state: LedgerState::default(), end: LogEnd::before(0) }
     }
 }
 

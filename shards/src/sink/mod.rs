@@ -11,7 +11,7 @@
 //!   A piece is sent after it is in the local file, so the bucket never has more than the disk has.
 //! - Nothing is confirmed before the node's log of edits in the bucket says that `wal/<epoch>` is
 //!   there. So whoever takes over knows of it, fences it and finds all that was acknowledged
-//!   ([`restore`]).
+//!   ([`restore`]), or its heirs do ([`heritage`]).
 //! - Nothing is confirmed any more once the log was taken over.
 //! - Bytes on their way stay below [`SinkConfig::waiting_max_bytes`]. A core whose piece has found
 //!   no room for [`PATIENCE`] sends it nevertheless, and takes no further entries: so there may be two
@@ -29,6 +29,7 @@
 //! that was taken over, or that another process writes, ends the sink ([`Sink::run`]).
 
 mod end;
+pub mod heritage;
 mod index;
 pub(crate) mod pieces;
 mod restore;
@@ -56,7 +57,7 @@ pub(crate) use self::restore::restore;
 pub use self::run::Sink;
 use self::run::Ways;
 use self::spare::Spares;
-pub use self::status::{SinkNumbers, SinkStatus};
+pub use self::status::{SentMark, SinkNumbers, SinkStatus};
 
 /// How long nothing may be confirmed before pushes are refused.
 pub const PATIENCE: Duration = Duration::from_secs(10);

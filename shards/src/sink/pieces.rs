@@ -6,6 +6,7 @@
 use logsvc_segment::batch::{u32_at, u64_at};
 
 use crate::wal::format::WalName;
+use crate::wal::pieced::PiecedFile;
 
 /// Length of what stands before the bytes of a piece.
 pub(crate) const PIECE_HEADER_LEN: usize = 32;
@@ -72,11 +73,18 @@ fn piece_at(rest: &[u8]) -> Option<PieceRef<'_>> {
     Some(PieceRef { name, offset, bytes })
 }
 
-/// Reads the bytes as pieces, and writes these anew.
+/// Reads the bytes as pieces, and these as one log file, and writes the pieces anew.
 ///
 /// # Panics
 /// If a piece changes on the way.
 pub(crate) fn check(data: &[u8]) {
+    let mut file = PiecedFile::default();
+    for piece in pieces(data).flatten() {
+        if file.add(piece.offset, piece.bytes).is_err() {
+            break;
+        }
+        while let Ok(Some(_)) = file.next_frame(piece.name) {}
+    }
     let mut rewritten = Vec::new();
     for piece in pieces(data) {
         match piece {

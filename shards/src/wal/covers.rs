@@ -58,6 +58,12 @@ impl FileCovers {
         self.parts.contains_part(part)
     }
 
+    /// Whether every stream of some partitions is covered that can be in this file. This is also so
+    /// if there are none.
+    pub(crate) fn covers_all_of(&self, wanted: &StreamPartitions, file: WalName) -> bool {
+        wanted.iter().all(|part| self.parts.contains_part_of_file(file.writer(), part))
+    }
+
     /// Whether every stream is covered that can be in this file.
     pub(crate) fn covers_file(&self, file: WalName) -> bool {
         self.parts.contains_file(file.writer())
@@ -86,6 +92,10 @@ mod tests {
         assert!(!applies(Cover { wal_shards: 1, ..cover(5, 1, 0) }));
         assert!(!applies(Cover { wal_shard: 0, ..cover(5, 1, 0) }));
         assert!(!FileCovers::default().covers_file(FILE));
+        let wanted = |shard| [Part::one(4, shard)].into_iter().collect();
+        let covers = FileCovers::of(&[cover(5, 4, 2)], FILE);
+        assert!(covers.covers_all_of(&wanted(2), FILE) && !covers.covers_all_of(&wanted(3), FILE));
+        assert!(covers.covers_all_of(&wanted(0), FILE), "none of these is in the file");
     }
 
     #[test]

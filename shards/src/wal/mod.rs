@@ -5,13 +5,14 @@
 //! [`files`] makes the files. After a start [`planned`] tells from the headers of the files
 //! which ones count, [`recovery`] reads them back into a [`restored::Restored`], [`covers`]
 //! says which entries live segments hold already, and [`replayed`] removes the files when
-//! segments hold all of their entries. `docs/format.md` explains the order of a commit and how
+//! segments hold all of their entries. [`pieced`] reads files of which a bucket has the bytes. `docs/format.md` explains the order of a commit and how
 //! recovery treats damage.
 
 pub mod covers;
 pub mod files;
 pub mod format;
 pub(crate) mod frames;
+pub(crate) mod pieced;
 pub(crate) mod planned;
 pub mod progress;
 pub(crate) mod recovery;

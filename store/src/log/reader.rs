@@ -42,12 +42,8 @@ pub struct LogEnd {
 }
 
 impl LogEnd {
-    /// Of a log of which nothing was read.
-    pub fn start() -> LogEnd {
-        LogEnd::before(0)
-    }
-
-    fn before(from: u64) -> LogEnd {
+    /// Of a log that is to be read from `from` on, as by [`read_log`].
+    pub fn before(from: u64) -> LogEnd {
         let last = if from == 0 { Some(Nonce::NONE) } else { None };
         LogEnd { next: from, fenced_by: None, torn: 0, last, behind: None }
     }

@@ -47,6 +47,11 @@ impl<R: Runtime> LogWriter<R> {
         LogWriter { store, runtime, log, next: 0, last: Nonce::NONE }
     }
 
+    /// The number of the next entry.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
     /// Gives an entry its number. It has to be written, or the log ends here.
     pub fn begin(&mut self, payload: &[u8]) -> Entry {
         self.begin_as(KIND_ENTRY, |header| header.encode(payload))
