@@ -95,7 +95,7 @@ impl<R: Runtime> SegmentFolder<R> {
         } else {
             (0, 1)
         };
-        let next_order = Cell::new(first.sealed_order());
+        let next_order = Cell::new(first.sealed_order().max(is_member.into()));
         let (next_seq, next_bundle) = (Cell::new(first_seq), Cell::new(0));
         let orphans = RefCell::default();
         let removals = Rc::new(Removals::new(runtime.clone()));

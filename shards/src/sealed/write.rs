@@ -103,7 +103,6 @@ impl<R: Runtime> Sealer<R> {
                     // An attempt before may have come to some of its segments only.
                     removed: self.folder.orphans(),
                     covers: self.covers(job.closed_wal_index),
-                    ..ManifestEdit::default()
                 };
                 Pending { edit, segments, is_committed: false }
             }

@@ -365,14 +365,14 @@ impl Shard {
 
     fn look_at(&mut self, batch: &[u8], window_ns: Option<i64>) -> Result<Admission, AppendError> {
         let mut admission = Admission::default();
-        self.checks += 1;
+        self.counters.checks += 1;
         for section in sections(batch) {
             let section = section.map_err(|error| AppendError::Malformed(error.to_string()))?;
             if self.ownership.refuses(section.stream) {
                 return Err(AppendError::NotOwner);
             }
             let slot = *self.by_id.get(&section.stream).ok_or(AppendError::UnknownStream)?;
-            let check = self.checks;
+            let check = self.counters.checks;
             let stream = &mut self.streams[slot as usize];
             if stream.checked_in != check {
                 stream.checked_in = check;

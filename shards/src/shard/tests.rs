@@ -2,6 +2,7 @@
 //! and how each log operation ends.
 
 mod appends;
+mod ownership;
 mod purges;
 mod reads;
 mod seals;
