@@ -33,6 +33,15 @@ impl<R: Runtime> Lanes<R> {
         replies.into_iter().collect()
     }
 
+    /// Asks a shard and waits for it.
+    pub(crate) async fn ask_one(
+        &self,
+        shard: CoreId,
+        request: impl Fn() -> ShardRequest,
+    ) -> Result<ShardReply, Stopped> {
+        self.ask(shard, &request).await
+    }
+
     async fn ask(
         &self,
         shard: CoreId,

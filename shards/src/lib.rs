@@ -9,7 +9,7 @@
 //! The modules are floors. A module imports modules of lower floors only; `ci layers` checks
 //! this. From the bottom: [`types`], [`changes`]; `index`, [`scope`]; [`deletion`]; [`kept`], [`wal`];
 //! [`manifest`], [`sink`]; [`ledger`]; [`retention`]; [`node`]; `sealed`, [`check`], [`backup`]; [`compact`]; [`scan`]; [`tail`];
-//! [`messages`]; `lanes`, [`shard`]; [`host`]; [`follower`]; [`keeper`].
+//! [`messages`]; `lanes`, [`shard`]; [`host`]; [`follower`]; [`keeper`]; [`member`].
 //!
 //! This crate knows nothing of HTTP, or of the protocols by which entries come to the node. It
 //! parses query text for one purpose: requests for deletion are recorded as text.
@@ -29,6 +29,7 @@ pub mod kept;
 mod lanes;
 pub mod ledger;
 pub mod manifest;
+pub mod member;
 pub mod messages;
 pub mod node;
 pub mod retention;

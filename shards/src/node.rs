@@ -101,6 +101,9 @@ pub(crate) fn is_newer(found: &str) -> bool {
     version.is_some_and(|version| version > 1)
 }
 
+/// Added to the number of partitions in names of log files whose streams may be of any partition.
+const MEMBER_WRITER: u32 = 1 << 16;
+
 /// How a data folder is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
@@ -191,6 +194,13 @@ impl NodePlan {
     pub(crate) fn owned_by(&self, core: u16) -> OwnedPartitions {
         let owned = OwnedPartitions::from(self.layout().part_of(core));
         if self.options.is_member { OwnedPartitions::none(owned.of()) } else { owned }
+    }
+
+    /// The two numbers in the names of a core's log files: its partitions, or, since those of a member
+    /// change, a number that is none of partitions, and the core.
+    pub(crate) fn wal_writer(&self, core: u16) -> (u32, u32) {
+        let part = self.layout().part_of(core).numbers();
+        if self.options.is_member { (MEMBER_WRITER | part.0, core.into()) } else { part }
     }
 
     /// The data folder.

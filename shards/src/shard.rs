@@ -92,7 +92,8 @@ impl ShardConfig {
     /// smaller ones.
     fn first_order(&self) -> u64 {
         let WalName { epoch, shards, shard, .. } = self.first_wal;
-        SegmentName { epoch, shards, shard, seq: 0 }.sealed_order()
+        // A gained segment counts as one of order 0.
+        SegmentName { epoch, shards, shard, seq: 0 }.sealed_order().max(self.is_member.into())
     }
 
     fn cores(&self) -> u16 {
@@ -129,8 +130,6 @@ pub struct Shard {
     segments: Vec<Arc<SealedSegment>>,
     /// Live segments that cannot be read.
     missing: Vec<LiveSegment>,
-    /// Batches looked at so far; tells looks apart.
-    checks: u64,
     head_memory: HeadMemory,
     stream_memory: StreamMemory,
     stop: Stop,
@@ -172,6 +171,8 @@ struct Counters {
     line_bytes: u64,
     duplicates: u64,
     commit_latency: CommitLatency,
+    /// Batches looked at so far; tells looks apart.
+    checks: u64,
 }
 
 impl Shard {
@@ -200,7 +201,6 @@ impl Shard {
             deletions: Deletions::new(&config.deletions),
             segments: Vec::new(),
             missing: Vec::new(),
-            checks: 0,
             head_memory: HeadMemory {
                 reserved: config.heads.try_reserve(0)?,
                 pool: BlockPool::default(),

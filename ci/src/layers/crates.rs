@@ -26,7 +26,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("logsvc-segment", &["logsvc-runtime", "logsvc-proto", "logsvc-logql"]),
     (
         "logsvc-shards",
-        &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-segment", "logsvc-store"],
+        &[
+            "logsvc-runtime",
+            "logsvc-proto",
+            "logsvc-logql",
+            "logsvc-segment",
+            "logsvc-store",
+            "logsvc-cluster",
+        ],
     ),
     ("logsvc-rules", &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-http"]),
     (

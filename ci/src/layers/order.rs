@@ -119,7 +119,7 @@ pub(super) const ORDERS: &[Order] = &[
             "lanes shard",
             "host",
             "follower",
-            "keeper",
+            "keeper member",
         ],
     },
     Order {

@@ -73,6 +73,12 @@ impl Member {
         if self.proof.holds(now, self.settings.proof_max) { Answer::Yes } else { Answer::Unproven }
     }
 
+    /// The partitions that it owns, each with the number of the map that has begun the ownership.
+    pub fn owned(&self) -> impl Iterator<Item = (Partition, u64)> {
+        let tenures = self.tenures.iter().filter(|_| self.stopped.is_none());
+        tenures.map(|(partition, tenure)| (*partition, tenure.since))
+    }
+
     fn tenure(&self, partition: Partition) -> Option<&Tenure> {
         if self.stopped.is_some() { None } else { self.tenures.get(&partition) }
     }

@@ -41,9 +41,11 @@ impl Cache {
         }
     }
 
-    /// Notes a segment of which nothing is here.
+    /// Notes a segment of which nothing is here, unless it has a file.
     pub(super) fn add_absent(&mut self, name: SegmentName) {
-        self.without_tails.insert(name);
+        if !self.files.contains_key(&name) {
+            self.without_tails.insert(name);
+        }
     }
 
     /// Notes that a segment was read.

@@ -10,7 +10,9 @@
 //! segments that they stand for.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
+use crate::ledger::LogEntry;
 use crate::manifest::{FooterRecord, LeftPart, LiveSegment, ManifestEdit, SegmentName};
 use crate::types::StreamPartitions;
 use crate::wal::covers::{Cover, strongest};
@@ -58,6 +60,8 @@ pub(super) struct Batch {
     removed: BTreeSet<SegmentName>,
     left: BTreeSet<LeftPart>,
     covers: Vec<(u64, u16, Cover)>,
+    /// Entries that go as they are, behind the others.
+    pub(super) adopted: Rc<[LogEntry]>,
 }
 
 /// Who has made an edit, and when.
@@ -250,10 +254,19 @@ impl Fold {
 }
 
 impl Batch {
+    /// The same with entries that go behind it.
+    pub(super) fn with_adopted(self, adopted: &[LogEntry]) -> Batch {
+        Batch { adopted: Rc::from(adopted), ..self }
+    }
+
     /// Whether it changes nothing.
     pub(super) fn is_empty(&self) -> bool {
-        let Batch { added, removed, left, covers, .. } = self;
-        added.is_empty() && removed.is_empty() && left.is_empty() && covers.is_empty()
+        let Batch { added, removed, left, covers, adopted, .. } = self;
+        adopted.is_empty()
+            && added.is_empty()
+            && removed.is_empty()
+            && left.is_empty()
+            && covers.is_empty()
     }
 
     /// Parts of the log that the bucket has in segments with it.

@@ -46,6 +46,7 @@ use self::disk::Disk;
 use self::files::{Recorder, asked};
 use self::fold::{Added, Batch, Fold};
 use self::logs::WalLogs;
+use self::member::AsMember;
 pub use self::member::OwnedSegments;
 use self::objects::{Objects, Removed};
 use self::pull::Told;
@@ -128,8 +129,8 @@ pub struct Follower<R: Runtime> {
     kept: KeptFiles,
     /// Whether the bucket may have objects that no kept file has any more.
     has_gone_files: bool,
-    /// What the shards of a node among others have got.
-    owned: OwnedSegments,
+    /// What a node among others has to know besides.
+    member: AsMember,
 }
 
 impl<R: Runtime> std::fmt::Debug for Follower<R> {
@@ -177,7 +178,7 @@ impl<R: Runtime> Follower<R> {
             sent_at: runtime.now(),
             kept: KeptFiles::new(false),
             has_gone_files: !ledger.state.gone_files.is_empty(),
-            owned: OwnedSegments::default(),
+            member: AsMember::default(),
             plan,
             store: store.clone(),
             data_dir: data_dir.clone(),
@@ -345,7 +346,7 @@ impl<R: Runtime> Follower<R> {
         if matches!(self.reaching, Reaching::Nobody) && self.status.is_wanted() {
             self.reaching = Reaching::Sending(wanted);
             let batch = self.fold.take_batch(|_| true, u64::MAX);
-            self.send(batch);
+            self.send(batch.with_adopted(&self.member.adopted));
         } else if let Some(batch) = self.due() {
             self.send(batch);
         } else if self.kept.has_changed() || self.runtime.now().since(self.sent_at) >= self.rest() {
@@ -397,9 +398,13 @@ impl<R: Runtime> Follower<R> {
         match result {
             Ok(()) => {
                 self.status.note_sent();
+                self.status.note_position(sender.recorder.ledger.position());
+                // Those that came meanwhile stand behind.
+                self.member.adopted.drain(..batch.adopted.len());
                 self.note_sent(&sender.recorder.ledger, &batch);
                 self.find_orphans();
                 if let Reaching::Sending(wanted) = self.reaching {
+                    self.status.note_recorded(wanted);
                     let names = self.objects.gone.keys().copied().collect();
                     let logs = self.logs.first_needed(&sender.recorder.ledger.state);
                     self.reaching = Reaching::Removing(wanted, names, logs);

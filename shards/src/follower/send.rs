@@ -118,6 +118,7 @@ impl<R: Runtime> Sender<R> {
         }
         let mut has_looked = !batch.is_empty();
         let mut is_appended = batch.is_empty() && !is_asked;
+        let mut adopted = batch.adopted.iter().peekable();
         loop {
             let until = recorder.until();
             let result = if recorder.ledger.is_beginning_anew() {
@@ -134,6 +135,15 @@ impl<R: Runtime> Sender<R> {
                     ..LogEntry::default()
                 };
                 recorder.append(entry).await.map(|()| is_appended = true)
+            } else if let Some(next) = adopted.peek() {
+                let entry = |ledger: &Ledger<R>, _: &WalLogs| LogEntry {
+                    wal: ledger.state.wal.clone(),
+                    ..(*next).clone()
+                };
+                let appended = recorder.append(entry).await;
+                appended.inspect(|()| {
+                    adopted.next();
+                })
             } else if recorder.ledger.written() == 0 {
                 recorder.begin().await
             } else if recorder.kept.has_changed() {

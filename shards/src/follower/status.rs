@@ -26,6 +26,9 @@ pub struct BucketStatus {
     is_lost: AtomicBool,
     wanted: AtomicU64,
     reached: AtomicU64,
+    /// As `wanted`: the log of edits has all.
+    recorded: AtomicU64,
+    position: AtomicU64,
     is_clean_wanted: AtomicBool,
     bell: Bell,
 }
@@ -45,6 +48,8 @@ impl Default for BucketStatus {
             is_lost: AtomicBool::new(false),
             wanted: AtomicU64::new(0),
             reached: AtomicU64::new(0),
+            recorded: AtomicU64::new(0),
+            position: AtomicU64::new(0),
             is_clean_wanted: AtomicBool::new(false),
             bell: Bell::new(),
         }
@@ -121,6 +126,25 @@ impl BucketStatus {
     /// Whether the moment has come.
     pub fn has_reached(&self, wanted: u64) -> bool {
         self.reached.load(Ordering::Acquire) >= wanted
+    }
+
+    /// Whether the log of edits in the bucket has all that the shards had done before a moment was asked
+    /// for. What they have removed may be there still.
+    pub fn is_recorded(&self, wanted: u64) -> bool {
+        self.recorded.load(Ordering::Acquire) >= wanted
+    }
+
+    /// The number that follows the last entry of the log of edits.
+    pub fn position(&self) -> u64 {
+        self.position.load(Ordering::Acquire)
+    }
+
+    pub(super) fn note_position(&self, position: u64) {
+        self.position.store(position, Ordering::Release);
+    }
+
+    pub(super) fn note_recorded(&self, wanted: u64) {
+        self.recorded.fetch_max(wanted, Ordering::AcqRel);
     }
 
     pub(super) fn wanted(&self) -> u64 {

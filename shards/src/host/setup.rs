@@ -90,9 +90,9 @@ pub async fn start<R: Runtime>(
     inbox: Inbox<ShardRequest, ShardReply>,
     store: Option<Store<R>>,
 ) -> Result<RecoverySummary, StartError> {
-    let (core, shards) = (runtime.core(), runtime.core_count());
-    let (partitions, part) = plan.layout().part_of(core.0).numbers();
-    let first_wal = WalName { epoch: plan.epoch, shards: partitions, shard: part, index: 0 };
+    let (core, cores) = (runtime.core(), runtime.core_count());
+    let (shards, shard) = plan.wal_writer(core.0);
+    let first_wal = WalName { epoch: plan.epoch, shards, shard, index: 0 };
     // With a bucket the disk holds copies, and none of them goes for good.
     let disk_max_bytes = match &plan.bucket {
         Some(_) => None,
@@ -101,7 +101,7 @@ pub async fn start<R: Runtime>(
     let mut compaction = config.compaction;
     if let (Some(drafts), Some(disk_max_bytes)) = (&mut compaction.drafts, disk_max_bytes) {
         // Drafts must not push out encoded segments.
-        let share_bytes = disk_max_bytes / DRAFTS_DISK_SHARE / u64::from(shards);
+        let share_bytes = disk_max_bytes / DRAFTS_DISK_SHARE / u64::from(cores);
         drafts.max_line_bytes = drafts.max_line_bytes.min(share_bytes);
     }
     let maintenance = MaintenanceConfig {

@@ -31,7 +31,7 @@ pub(crate) use fetch::fetch;
 pub(crate) use files::FileRecord;
 pub(crate) use mark::Mark;
 pub(crate) use names::{LogPlace, SWEPT_AGE, epoch_of};
-pub(crate) use open::{Ledger, PATIENCE, Peeked, join_ledger, open_ledger, peek};
+pub(crate) use open::{Ledger, PATIENCE, Peeked, fence_log, join_ledger, open_ledger, peek};
 pub use open::{LedgerError, LedgerOptions};
 pub(crate) use state::LedgerState;
 pub use union::{Logs, LogsError, SegmentOf, Union};

@@ -279,6 +279,23 @@ pub(crate) async fn join_ledger<R: Runtime>(
     Ok(Ledger { is_member: true, ..ledger })
 }
 
+/// Takes the log of edits of a writer over as `by`, if nobody has before. Gives where it ends, and the
+/// first number of the writer's own write-ahead log that it calls needed.
+///
+/// # Errors
+/// See [`LedgerError`]. To be made again.
+pub(crate) async fn fence_log<R: Runtime>(
+    runtime: &R,
+    store: &Store<R>,
+    writer: u32,
+    by: u32,
+    until: Monotonic,
+) -> Result<(u64, Option<u64>), LedgerError> {
+    let content = fence(runtime, store, &log_of(writer)?, 0, by, until).await?;
+    let state = sum_of(writer, &content)?;
+    Ok((content.next, state.wal.get(&writer).copied()))
+}
+
 /// Fences the logs of earlier writers, and gives the newest one that has a sum, and what it says.
 async fn take_over<R: Runtime>(
     runtime: &R,
@@ -342,6 +359,11 @@ impl<R: Runtime> Ledger<R> {
         self.written
     }
 
+    /// The number that follows the last entry, void ones counted.
+    pub(crate) fn position(&self) -> u64 {
+        self.writer.next()
+    }
+
     /// Appends an entry, the first of which has to be a sum. After an error the same call has to be
     /// made again, with whatever entry: one that may be in the log is finished first.
     ///
@@ -378,7 +400,11 @@ impl<R: Runtime> Ledger<R> {
             self.unfinished = Some((begun, entry));
             return Err(error.into());
         }
-        self.state.apply(entry);
+        if self.is_member {
+            self.state.apply_one_of_many(entry);
+        } else {
+            self.state.apply(entry);
+        }
         self.written += 1;
         Ok(())
     }

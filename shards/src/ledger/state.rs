@@ -124,7 +124,8 @@ impl LedgerState {
         self.left.iter().filter(move |part| part.segment == name)
     }
 
-    /// Forgets a segment whose object is gone.
+    /// Forgets a segment whose object is gone. Of many logs this one may only do so if no other one
+    /// adds the segment, which would be live again.
     pub(crate) fn forget_removed(&mut self, name: SegmentName) {
         self.removed.remove(&name);
     }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use futures_util::stream::{StreamExt, iter};
 use logsvc_runtime::{File, OpenMode, Runtime};
@@ -17,6 +18,8 @@ use super::edit::LiveSegment;
 use super::names::SegmentName;
 use logsvc_segment::batch::u64_at;
 use logsvc_segment::{FOOTER_LEN, Footer, SegmentError};
+use logsvc_store::Store;
+use logsvc_store::bucket::Span;
 
 /// How many files are open at once while footers are read.
 const READ_AT_ONCE: usize = 32;
@@ -69,6 +72,31 @@ impl FooterRecord {
             && totals.line_bytes == live.line_bytes;
         if is_of { Ok(footer) } else { Err(WrongFooter::Contradiction) }
     }
+}
+
+/// How long a read of a footer has patience.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The footer of a live segment of a bucket: as the log has it, or as the object has it if the log has
+/// none that counts.
+///
+/// # Errors
+/// The object cannot be read, or ends with something else.
+pub(crate) async fn read_stored_footer<R: Runtime>(
+    runtime: &R,
+    store: &Store<R>,
+    live: &LiveSegment,
+    record: Option<&FooterRecord>,
+) -> io::Result<Footer> {
+    if let Some(Ok(footer)) = record.map(|record| record.read(live)) {
+        return Ok(footer);
+    }
+    let name = live.name.object_name(live.day);
+    let range = live.file_len.saturating_sub(FOOTER_LEN as u64)..live.file_len;
+    let read = store.read(&name, Span::Range(range), runtime.now().after(PATIENCE)).await;
+    let read = read.map_err(io::Error::other)?;
+    let bytes = read.as_ref().try_into().map_err(io::Error::other)?;
+    FooterRecord { segment: live.name, bytes }.read(live).map_err(io::Error::other)
 }
 
 fn is_footer_of(footer: &Footer, name: SegmentName) -> bool {

@@ -31,7 +31,7 @@ pub(crate) use bundle_files::{BundleError, bundles_dir, read_bundle_head};
 pub(crate) use edit::tests::random_edit;
 pub use edit::{EditError, LeftPart, LiveSegment, ManifestEdit};
 pub use footers::FooterRecord;
-pub(crate) use footers::read_footer;
+pub(crate) use footers::{read_footer, read_stored_footer};
 pub use log::{EditNumbers, ManifestLog, ToldEdit};
 pub use names::{CHECKPOINT_NAME, Day, ManifestLogName, SegmentName, make_day_folder};
 pub(crate) use names::{QUARANTINE_NAME, is_manifest_file};

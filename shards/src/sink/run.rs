@@ -83,6 +83,8 @@ struct Gathered {
 struct Written {
     number: u64,
     len_bytes: u64,
+    /// When it was sent for the first time.
+    begun: Monotonic,
     gathered: Gathered,
 }
 
@@ -308,7 +310,8 @@ impl<R: Runtime> Sink<R> {
         let entry = self.numbers.begin_in_place(object);
         let gathered = std::mem::take(&mut self.gathered);
         self.index.note_begun(entry.number, gathered.names.clone(), gathered.ends.clone());
-        let written = Written { number: entry.number, len_bytes, gathered };
+        let begun = self.runtime.now();
+        let written = Written { number: entry.number, len_bytes, begun, gathered };
         let write = self.write(entry.clone());
         self.on_their_way.push_back((entry, written));
         write
@@ -330,7 +333,8 @@ impl<R: Runtime> Sink<R> {
         self.index.note_resumed(torn, entries.first().map_or(torn, |entry| entry.number));
         for (entry, object) in entries.into_iter().zip(objects) {
             writes.push_back(self.write(entry.clone()));
-            let object = Written { number: entry.number, ..object };
+            let begun = self.runtime.now();
+            let object = Written { number: entry.number, begun, ..object };
             self.on_their_way.push_back((entry, object));
         }
     }
@@ -340,11 +344,13 @@ impl<R: Runtime> Sink<R> {
         if !self.index.announced().is_triggered() {
             return;
         }
-        for Written { number, len_bytes, gathered } in self.counted.drain(..) {
+        for Written { number, len_bytes, begun, gathered } in self.counted.drain(..) {
             self.index.note_confirmed(number);
+            self.status.note_begun(begun);
             let delay = gathered.since.map(|since| self.runtime.now().since(since));
             self.status.note_confirmed(len_bytes, delay);
             for (core, sequence) in gathered.ends {
+                self.status.note_core_confirmed(core, sequence);
                 if let Some(core) = self.ways.cores.get(usize::from(core)) {
                     // A core that is gone asks nothing.
                     let _ = core.send(Confirmation::UpTo(sequence));

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use logsvc_runtime::Budget;
+use logsvc_runtime::{Budget, Monotonic};
 
 /// What the cores of a node had sent to the sink at a moment, by core.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SentMark(Box<[u64]>);
+pub struct SentMark(Box<[u64]>);
 
 /// Shared by the cores of a node. All numbers are of this start.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub struct SinkStatus {
     failures: AtomicU64,
     last_delay_us: AtomicU64,
     is_lost: AtomicBool,
+    /// When the newest object that counts was sent for the first time, as ns of the monotonic clock.
+    begun_ns: AtomicU64,
     /// Of pieces that are not confirmed.
     waiting: Budget,
     cores: Box<[CoreStatus]>,
@@ -27,6 +29,8 @@ pub struct SinkStatus {
 struct CoreStatus {
     /// That were sent.
     sent: AtomicU64,
+    /// That are in objects which count.
+    confirmed: AtomicU64,
     /// That are in no object any more.
     gone: AtomicU64,
 }
@@ -56,6 +60,7 @@ impl SinkStatus {
             failures: AtomicU64::new(0),
             last_delay_us: AtomicU64::new(0),
             is_lost: AtomicBool::new(false),
+            begun_ns: AtomicU64::new(0),
             waiting,
             cores: (0..cores).map(|_| CoreStatus::default()).collect(),
         }
@@ -79,8 +84,18 @@ impl SinkStatus {
         &self.waiting
     }
 
+    /// A time at which nobody had taken the log over: the newest object that counts was sent for the
+    /// first time then. `None`: there is none.
+    pub fn was_own_at(&self) -> Option<Monotonic> {
+        Some(self.begun_ns.load(Ordering::Acquire)).filter(|ns| *ns > 0).map(Monotonic)
+    }
+
+    pub(super) fn note_begun(&self, begun: Monotonic) {
+        self.begun_ns.fetch_max(begun.0, Ordering::AcqRel);
+    }
+
     /// What was sent so far.
-    pub(crate) fn sent(&self) -> SentMark {
+    pub fn sent(&self) -> SentMark {
         SentMark(self.cores.iter().map(|core| core.sent.load(Ordering::Acquire)).collect())
     }
 
@@ -89,6 +104,19 @@ impl SinkStatus {
         let is_gone =
             |(core, &sent): (&CoreStatus, &u64)| core.gone.load(Ordering::Acquire) >= sent;
         self.cores.iter().zip(&mark.0).all(is_gone)
+    }
+
+    /// Whether the bucket has all that was sent before the mark.
+    pub fn is_confirmed(&self, mark: &SentMark) -> bool {
+        let is_there =
+            |(core, &sent): (&CoreStatus, &u64)| core.confirmed.load(Ordering::Acquire) >= sent;
+        self.cores.iter().zip(&mark.0).all(is_there)
+    }
+
+    pub(super) fn note_core_confirmed(&self, core: u16, sequence: u64) {
+        if let Some(core) = self.cores.get(usize::from(core)) {
+            core.confirmed.fetch_max(sequence, Ordering::AcqRel);
+        }
     }
 
     pub(super) fn note_sent(&self, core: u16, sequence: u64) {

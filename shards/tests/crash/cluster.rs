@@ -18,10 +18,11 @@ use logsvc_runtime::{Account, Budget, CoreId, Latch, Runtime};
 use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::deletion::{DeleteFilters, DeletionVersion};
-use logsvc_shards::follower::{BucketStatus, Follower, FollowerConfig};
+use logsvc_shards::follower::{BucketStatus, Follower, FollowerConfig, OwnedSegments};
 use logsvc_shards::host::{self, HostConfig};
 use logsvc_shards::kept::KeptFiles;
 use logsvc_shards::ledger::LedgerOptions;
+use logsvc_shards::member::{MemberError, MemberHandle};
 use logsvc_shards::messages::{
     AppendError, AppendOutcome, AppendRequest, ShardReply, ShardRequest, ShardStatus,
 };
@@ -35,6 +36,10 @@ use logsvc_shards::wal::restored::RecoverySummary;
 use logsvc_shards::wal::writer::WalConfig;
 use logsvc_store::double::World;
 use logsvc_store::{Request, Store};
+
+#[path = "as_member.rs"]
+mod as_member;
+pub(crate) use as_member::AsMember;
 
 pub(crate) type ShardCaller = Caller<ShardRequest, ShardReply>;
 
@@ -91,6 +96,8 @@ pub(crate) struct Upkeep {
     pub(crate) followed: Option<InBucket>,
     /// The bucket that has segments whose files are not there.
     pub(crate) bucket: Option<TestBucket>,
+    /// How the node is one of many, if it is.
+    pub(crate) member: Option<AsMember>,
 }
 
 /// The bucket of a node.
@@ -151,6 +158,7 @@ impl From<SealPolicy> for Upkeep {
             partitions: None,
             bucket: None,
             followed: None,
+            member: None,
         }
     }
 }
@@ -180,6 +188,9 @@ struct Boot {
     /// Changes of kept files.
     kept: KeptFiles,
     followed: Latch,
+    member: RefCell<Option<MemberHandle>>,
+    /// Why the member has ended, once it has.
+    member_end: RefCell<Option<MemberError>>,
 }
 
 impl Boot {
@@ -284,7 +295,7 @@ fn bucket_of(runtime: &SimRuntime, boot: &Boot) -> Option<NodeBucket<SimRuntime>
 /// Brings what the shards make into the bucket. That another node takes over is no failure.
 fn follow(
     runtime: &SimRuntime,
-    boot: &Boot,
+    boot: &Rc<Boot>,
     node: &mut logsvc_shards::node::Node<SimRuntime>,
     caller: &ShardCaller,
     stop: &Latch,
@@ -305,14 +316,28 @@ fn follow(
         Follower::new(runtime.clone(), node, store.clone(), caller.clone(), config, status);
     let mut follower = follower.expect("it has a bucket").with_files(boot.kept.clone());
     let mut tasks = Vec::new();
+    let lost = Latch::new();
+    if let Some(member) = &boot.upkeep.member {
+        let owned = OwnedSegments::default();
+        follower = follower.with_owned_segments(owned.clone());
+        as_member::join(runtime, boot, node, caller, (member, owned, lost.clone()));
+    }
     if let Some(sinks) = &boot.sinks {
         let sink = sinks.sink(runtime.clone(), store, epoch).expect("a name");
         follower = follower.with_log(sink.index());
-        let stop = stop.clone();
-        tasks.push(runtime.spawn(async move { drop(sink.run(stop).await) }));
+        let (stop, lost) = (stop.clone(), lost.clone());
+        tasks.push(runtime.spawn(async move {
+            if sink.run(stop).await.is_err() {
+                lost.trigger();
+            }
+        }));
     }
     let stop = stop.clone();
-    tasks.push(runtime.spawn(async move { drop(follower.run(stop).await) }));
+    tasks.push(runtime.spawn(async move {
+        if follower.run(stop).await.is_err() {
+            lost.trigger();
+        }
+    }));
     tasks
 }
 
@@ -356,7 +381,11 @@ impl<'s> Cluster<'s> {
     ) -> Cluster<'s> {
         let mesh_options = MeshOptions { request_lane_messages: 256, inflight_per_core: 256 };
         let upkeep: Upkeep = upkeep.into();
-        let options = OpenOptions { partitions: upkeep.partitions, ..OpenOptions::default() };
+        let options = OpenOptions {
+            partitions: upkeep.partitions,
+            is_member: upkeep.member.is_some(),
+            ..OpenOptions::default()
+        };
         let queries = Budget::new("queries", upkeep.queries_max_bytes);
         let sink = upkeep.followed.as_ref().and_then(|bucket| bucket.sink);
         let kept = KeptFiles::new(sink.is_some());
@@ -382,6 +411,8 @@ impl<'s> Cluster<'s> {
             sinks,
             kept,
             followed: Latch::new(),
+            member: RefCell::default(),
+            member_end: RefCell::default(),
         });
         let for_cores = Rc::clone(&boot);
         let node =
@@ -465,6 +496,18 @@ impl<'s> Cluster<'s> {
     #[allow(dead_code, reason = "not all tests that use a cluster ask")]
     pub(crate) fn queries(&self) -> &Budget {
         &self.boot.queries
+    }
+
+    /// The node as one among others.
+    #[allow(dead_code, reason = "not all tests that use a cluster ask")]
+    pub(crate) fn member(&self) -> Option<MemberHandle> {
+        self.boot.member.borrow().clone()
+    }
+
+    /// Why it is none any more.
+    #[allow(dead_code, reason = "not all tests that use a cluster ask")]
+    pub(crate) fn member_end(&self) -> Option<String> {
+        self.boot.member_end.borrow().as_ref().map(ToString::to_string)
     }
 
     /// The means of a core to call shards.

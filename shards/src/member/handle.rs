@@ -1,0 +1,76 @@
+//! What others on core 0 ask of a node among others, and tell it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use logsvc_cluster::map::{Map, Partition};
+use logsvc_cluster::member::{Accept, Answer, Input, Member, Stop};
+use logsvc_runtime::{Bell, CoreId, Monotonic};
+
+/// A node among others, as far as its core knows. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct MemberHandle(pub(super) Rc<Shared>);
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) member: RefCell<Member>,
+    /// What the member is to be told.
+    pub(super) inputs: RefCell<VecDeque<Input>>,
+    /// Rung when there is something to be told.
+    pub(super) bell: Bell,
+    /// The cores that have the partitions.
+    pub(super) cores: RefCell<BTreeMap<Partition, CoreId>>,
+    /// Whether the shards have exactly the partitions that the member owns.
+    pub(super) is_in_step: Cell<bool>,
+}
+
+impl MemberHandle {
+    pub(super) fn new(member: Member) -> MemberHandle {
+        MemberHandle(Rc::new(Shared {
+            member: RefCell::new(member),
+            inputs: RefCell::default(),
+            bell: Bell::new(),
+            cores: RefCell::default(),
+            is_in_step: Cell::new(true),
+        }))
+    }
+
+    /// Tells the member something: who seems to live, that somebody knows a newer map, that a query
+    /// wants a proof, or that the node is to leave.
+    pub fn tell(&self, input: Input) {
+        self.0.inputs.borrow_mut().push_back(input);
+        self.0.bell.ring();
+    }
+
+    /// See [`Member::may_accept`].
+    pub fn may_accept(&self, partition: Partition, now: Monotonic) -> Accept {
+        self.0.member.borrow().may_accept(partition, now)
+    }
+
+    /// See [`Member::may_answer`]. While the shards do not have what the member owns, it has to be
+    /// waited. It has to be asked twice: before the shards are asked, and once they have taken their
+    /// snapshots. Only then the answer is one of an instant at which the node was the owner.
+    pub fn may_answer(&self, partitions: &[Partition], number: u64, now: Monotonic) -> Answer {
+        match self.0.member.borrow().may_answer(partitions, number, now) {
+            Answer::Yes if !self.0.is_in_step.get() => Answer::Wait,
+            answer => answer,
+        }
+    }
+
+    /// The core whose shard has a partition.
+    pub fn core_of(&self, partition: Partition) -> Option<CoreId> {
+        self.0.cores.borrow().get(&partition).copied()
+    }
+
+    /// The newest map that is known, and its number.
+    pub fn map(&self) -> (u64, Map) {
+        let member = self.0.member.borrow();
+        (member.number(), member.map().clone())
+    }
+
+    /// Why the member has ended, if it has.
+    pub fn stopped(&self) -> Option<Stop> {
+        self.0.member.borrow().stopped().cloned()
+    }
+}
