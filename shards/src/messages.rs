@@ -101,8 +101,8 @@ pub enum ShardRequest {
     /// Own more partitions; answered when it does. Only of use for a node among others, as the
     /// following ones.
     Gain(Box<GainRequest>),
-    /// Accept no more entries for some of its partitions, and make no more edits; answered when all
-    /// that was accepted is in live segments.
+    /// Accept no more entries for some of its partitions, and make no more edits about them; answered
+    /// when all that was accepted is in live segments.
     Settle(OwnedPartitions),
     /// Go on with partitions that were being settled; answered at once.
     Resume(OwnedPartitions),

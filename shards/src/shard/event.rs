@@ -78,8 +78,8 @@ pub enum Effect {
     },
     /// Keep only the ends of segments on the local disk, and send the reply.
     Evict(Vec<Arc<SealedSegment>>, ReplyTo<ShardReply>),
-    /// Write segments for these partitions from now on, with orders from one on. No job about segments
-    /// is under way.
+    /// Write segments for these partitions from now on, with orders from one on. No job that reads
+    /// segments is under way.
     Own {
         /// The partitions.
         owned: OwnedPartitions,

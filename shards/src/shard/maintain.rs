@@ -118,8 +118,8 @@ struct Planning {
 /// Segments that have left the shard's list.
 #[derive(Debug, Default)]
 struct Retired {
-    /// Segments that scans may hold.
-    segments: Vec<Arc<SealedSegment>>,
+    /// Segments that scans may hold, and whether their files go: no other shard has used them.
+    segments: Vec<(Arc<SealedSegment>, bool)>,
     /// When the shard looks again whether scans hold them.
     next_sweep: Option<Monotonic>,
     /// Segments that other shards use, and that no scan of this shard holds.

@@ -2,11 +2,11 @@
 //!
 //! A shard *gains* partitions with the live segments that may have streams of them. It *settles*
 //! others that it is going to give up: it takes no more entries for them, brings all that it has into
-//! segments, and makes no edit from then on. Then it *loses* them, or goes on with them.
+//! segments, and makes no edit about them from then on. Then it *loses* them, or goes on with them.
 //!
 //! Guarantees: between the answer to [`ShardRequest::Settle`](crate::messages::ShardRequest::Settle)
-//! and the end of it the shard makes no edit of the live set, and none of its entries of these
-//! partitions is in memory only. No job about segments is under way while partitions change, so a job
+//! and the end of it the shard makes no edit about these partitions, and none of their entries is in
+//! memory only. No job about segments is under way while partitions change, so a job
 //! sees one set from its beginning to its end.
 //!
 //! Failures: a disk that fails holds up settling until it is well again.
@@ -71,8 +71,13 @@ impl Ownership {
 
     /// Whether all of some partitions are settled.
     fn has_settled(&self, partitions: &OwnedPartitions) -> bool {
+        self.without_settled(partitions).is_empty()
+    }
+
+    /// Partitions without those that are settled.
+    fn without_settled(&self, owned: &OwnedPartitions) -> OwnedPartitions {
         let settled = self.settling.iter().filter(|one| matches!(one.stage, Stage::Settled));
-        settled.fold(partitions.clone(), |rest, one| rest.without(&one.partitions)).is_empty()
+        settled.fold(owned.clone(), |rest, one| rest.without(&one.partitions))
     }
 
     /// Whether the shard is to begin no job about segments.
@@ -127,7 +132,7 @@ impl Shard {
     /// Goes on with partitions that were being settled.
     pub(super) fn resume(&mut self, partitions: &OwnedPartitions, effects: &mut Vec<Effect>) {
         self.end_settling(partitions, effects);
-        self.ownership.accept(&self.active.owner);
+        self.own(self.active.owner.clone(), 0, effects);
     }
 
     /// Owns partitions no more that are settled. The streams leave the memory; so do segments that have
@@ -191,18 +196,25 @@ impl Shard {
 
     /// Answers those who wait for partitions to be settled. To be called at the end of a step.
     pub(super) fn answer_settled(&mut self, effects: &mut Vec<Effect>) {
-        if self.maintenance.is_running() {
+        if self.maintenance.is_running() || self.sealing.is_running() {
             return;
         }
         let sealed = self.sealing.generations_sealed();
+        let mut has_settled = false;
         for Settling { stage, .. } in &mut self.ownership.settling {
             *stage = match std::mem::replace(stage, Stage::Settled) {
                 Stage::Sealing(generations, reply_to) if sealed >= generations => {
                     effects.push(Effect::Reply(reply_to, ShardReply::Settled(Ok(()))));
+                    has_settled = true;
                     Stage::Settled
                 }
                 other => other,
             };
+        }
+        if has_settled {
+            // The names of new segments say nothing of these partitions.
+            let owned = self.ownership.without_settled(&self.active.owner);
+            effects.push(Effect::Own { owned, first_order: 0 });
         }
     }
 
@@ -241,6 +253,8 @@ impl Shard {
         segment.first_order = 0;
         let before = self.segments.iter().position(|other| other.live.name == live.name);
         let Some(before) = before else {
+            // Its file must not go when scans let go of it.
+            segment.before = self.take_retired(live.name);
             self.insert_segment(segment);
             return;
         };
@@ -256,6 +270,7 @@ impl Shard {
         self.ownership.accept(&owned);
         self.active.segments_changed();
         self.maintenance.segments_changed();
+        let owned = self.ownership.without_settled(&owned);
         effects.push(Effect::Own { owned, first_order });
     }
 }

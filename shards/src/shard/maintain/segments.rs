@@ -68,7 +68,18 @@ impl Shard {
         self.maintenance.own_totals.remove(&name);
         self.maintenance.expiries.remove(&name);
         self.maintenance.unmergeable.remove(&name);
-        self.maintenance.retired.segments.push(segment);
+        let has_file = !self.maintenance.is_shared(&segment);
+        self.maintenance.retired.segments.push((segment, has_file));
+    }
+
+    /// Takes a segment back that has left the list, if scans may hold it.
+    pub(in crate::shard) fn take_retired(
+        &mut self,
+        name: SegmentName,
+    ) -> Option<Arc<SealedSegment>> {
+        let retired = &mut self.maintenance.retired.segments;
+        let index = retired.iter().position(|(segment, _)| segment.live.name == name)?;
+        Some(retired.swap_remove(index).0)
     }
 
     /// Gives up the files of segments that are not live any more and that no scan holds.
@@ -79,14 +90,13 @@ impl Shard {
             return;
         }
         let mut retired = std::mem::take(&mut maintenance.retired.segments);
-        retired.retain(|segment| {
+        retired.retain(|(segment, has_file)| {
             // A merge under way may hold it, too. No reader can take another reference.
             if segment.is_read() {
                 return true;
             }
             let live = segment.live;
-            let is_shared = maintenance.is_shared(segment);
-            let path: Option<PathBuf> = (!is_shared).then(|| segment.path.clone());
+            let path: Option<PathBuf> = has_file.then(|| segment.path.clone());
             if maintenance.config.node.is_shared(live.name) {
                 maintenance.retired.to_release.push(live);
                 maintenance.planning.wanted = true;

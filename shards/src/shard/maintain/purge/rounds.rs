@@ -35,7 +35,8 @@ impl Shard {
         }
         let mut purge = Purge::new(reply_to, request.targets);
         // Scans hold them, or a merge under way.
-        self.maintenance.retired.segments.iter().for_each(|segment| purge.note_leaving(segment));
+        let retired = &self.maintenance.retired.segments;
+        retired.iter().for_each(|(segment, _)| purge.note_leaving(segment));
         self.maintenance.purge = Some(Box::new(purge));
         effects.push(Effect::StopLogReuse);
     }
