@@ -33,6 +33,8 @@ const T0_NS: i64 = 1_700_000_000_000_000_000;
 const LEAVE_PATIENCE: Duration = Duration::from_secs(300);
 /// How long a client waits for one answer of a shard.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The same for a push.
+const PUSH_PATIENCE: Duration = Duration::from_secs(4);
 
 /// A node as clients see it.
 #[derive(Clone)]
@@ -283,7 +285,9 @@ impl Client {
             definitions: vec![definition.clone()],
             out_of_order_window_ns: None,
         };
-        let reply = self.call(&owner, core, ShardRequest::Append(request)).await;
+        let reply = Box::pin(self.call(&owner, core, ShardRequest::Append(request)));
+        let timer = Box::pin(sleep(&self.runtime, PUSH_PATIENCE));
+        let Either::Left((reply, _)) = select(reply, timer).await else { return false };
         matches!(reply, Some(ShardReply::Append(Ok(_))))
     }
 
