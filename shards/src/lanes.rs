@@ -34,15 +34,7 @@ impl<R: Runtime> Lanes<R> {
     }
 
     /// Asks a shard and waits for it.
-    pub(crate) async fn ask_one(
-        &self,
-        shard: CoreId,
-        request: impl Fn() -> ShardRequest,
-    ) -> Result<ShardReply, Stopped> {
-        self.ask(shard, &request).await
-    }
-
-    async fn ask(
+    pub(crate) async fn ask(
         &self,
         shard: CoreId,
         request: &impl Fn() -> ShardRequest,

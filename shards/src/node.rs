@@ -192,8 +192,12 @@ impl NodePlan {
 
     /// The partitions that a core owns at first.
     pub(crate) fn owned_by(&self, core: u16) -> OwnedPartitions {
-        let owned = OwnedPartitions::from(self.layout().part_of(core));
-        if self.options.is_member { OwnedPartitions::none(owned.of()) } else { owned }
+        let layout = self.layout();
+        if self.options.is_member {
+            OwnedPartitions::none(layout.partitions())
+        } else {
+            layout.part_of(core).into()
+        }
     }
 
     /// The two numbers in the names of a core's log files: its partitions, or, since those of a member

@@ -66,9 +66,19 @@ impl<R: Runtime> Tools<R> {
     ) -> Result<Vec<ShardReply>, MemberError> {
         let request = &request;
         let asked = by_core.into_iter().map(|(core, partitions)| async move {
-            self.lanes.ask_one(core, || request(partitions.clone())).await
+            self.lanes.ask(core, &|| request(partitions.clone())).await
         });
         Ok(try_join_all(asked).await?)
+    }
+
+    /// Waits until the log of edits has all that the shards have done before this call; gives its
+    /// position then.
+    async fn recorded(&self) -> u64 {
+        let wanted = self.bucket.want();
+        while !self.bucket.is_recorded(wanted) {
+            self.runtime.sleep_until(self.runtime.now().after(LOOK_INTERVAL)).await;
+        }
+        self.bucket.position()
     }
 
     /// Reads on in all logs, at least as far as a map says.
@@ -125,11 +135,7 @@ pub(super) async fn settle<R: Runtime>(
             other => return Err(MemberError::Shards(Arc::from(format!("{other:?}")))),
         }
     }
-    let wanted = tools.bucket.want();
-    while !tools.bucket.is_recorded(wanted) {
-        tools.runtime.sleep_until(tools.runtime.now().after(LOOK_INTERVAL)).await;
-    }
-    Ok(tools.bucket.position())
+    Ok(tools.recorded().await)
 }
 
 /// Appends to the own log what the logs of some ended writers say; gives its position then.
@@ -144,11 +150,7 @@ pub(super) async fn adopt<R: Runtime>(
     // The follower puts in what the log says of write-ahead logs.
     let entries = logs.adoption(tools.me.0, &ended, &BTreeMap::new(), |_| false);
     tools.owned.adopt(entries);
-    let wanted = tools.bucket.want();
-    while !tools.bucket.is_recorded(wanted) {
-        tools.runtime.sleep_until(tools.runtime.now().after(LOOK_INTERVAL)).await;
-    }
-    Ok((logs, tools.bucket.position()))
+    Ok((logs, tools.recorded().await))
 }
 
 /// Brings partitions to shards, with their segments, and then what ended writers have left.
@@ -159,7 +161,7 @@ pub(super) async fn gain<R: Runtime>(
     gained: &[Gaining],
 ) -> Result<Logs, MemberError> {
     let union = tools.read_logs(&mut logs, map).await;
-    let of = tools.plan.owned_by(0).of();
+    let of = tools.plan.layout().partitions();
     let mut by_core: BTreeMap<CoreId, Vec<&Gaining>> = BTreeMap::new();
     gained.iter().for_each(|one| by_core.entry(one.core).or_default().push(one));
     for (&core, gained) in &by_core {
@@ -169,7 +171,7 @@ pub(super) async fn gain<R: Runtime>(
         for segment in &request.segments {
             tools.owned.note_gained(segment.live.name, segment.live.day);
         }
-        owned(tools.lanes.ask_one(core, || ShardRequest::Gain(Box::new(request.clone()))).await?)?;
+        owned(tools.lanes.ask(core, &|| ShardRequest::Gain(Box::new(request.clone()))).await?)?;
     }
     super::replay::replay(tools, map, &union, &by_core).await?;
     Ok(logs)

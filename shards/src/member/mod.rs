@@ -120,7 +120,7 @@ impl<R: Runtime> MemberDriver<R> {
         parts: MemberParts<R>,
     ) -> MemberDriver<R> {
         let me = Epoch(parts.plan.epoch);
-        let partitions = parts.plan.owned_by(0).of();
+        let partitions = parts.plan.layout().partitions();
         let chance = runtime.random_u64();
         let member = Member::new(settings, me, info, partitions, None, chance);
         let handle = MemberHandle::new(member);

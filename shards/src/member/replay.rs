@@ -46,7 +46,7 @@ pub(super) async fn replay<R: Runtime>(
     union: &Union,
     by_core: &BTreeMap<CoreId, Vec<&Gaining>>,
 ) -> Result<(), MemberError> {
-    let of = tools.plan.owned_by(0).of();
+    let of = tools.plan.layout().partitions();
     for (&core, gained) in by_core {
         let writers: BTreeSet<Epoch> = gained.iter().flat_map(|one| &one.from).copied().collect();
         for writer in writers {
@@ -138,7 +138,7 @@ async fn append<R: Runtime>(
         })
     };
     loop {
-        let failure = match tools.lanes.ask_one(core, request).await? {
+        let failure = match tools.lanes.ask(core, &request).await? {
             ShardReply::Append(Ok(outcome)) if outcome.refused_streams.is_empty() => return Ok(()),
             ShardReply::Append(Ok(_)) => AppendError::HeadsFull,
             ShardReply::Append(Err(error @ (AppendError::NotOwner | AppendError::Stopping))) => {

@@ -116,6 +116,11 @@ impl Layout {
         Layout::new(1, cores)
     }
 
+    /// How many partitions there are.
+    pub fn partitions(self) -> u16 {
+        self.partitions
+    }
+
     /// How many cores there are.
     pub fn cores(self) -> u16 {
         self.cores
