@@ -2,7 +2,8 @@
 //!
 //! Guarantees: a map is read or created as [`logsvc_cluster::member`] needs it. An object of which the
 //! store has kept only the beginning is none: the name with `.1` behind it takes its place, and so on.
-//! A name that somebody may have seen is not freed, so everybody passes over the same ones.
+//! A name that somebody may have seen is not freed, so everybody passes over the same ones: who reads and
+//! who creates judge by the same bytes, whoever has sent them.
 
 use std::time::Duration;
 
@@ -83,8 +84,15 @@ pub(super) async fn create<R: Runtime>(
         let until = runtime.now().after(PATIENCE);
         match store.create(&name, object.clone(), PROOF, until).await {
             Ok(Created::New) => return CreateOutcome::Created,
-            Ok(Created::Retried | Created::Existing(_)) => return CreateOutcome::Taken,
+            Ok(Created::Retried) => return CreateOutcome::Taken,
             Ok(Created::Torn) => {}
+            // Its first bytes are another's. Whether it has an end, they do not tell: its writer may
+            // have died while it was sent.
+            Ok(Created::Existing(_)) => match look(runtime, store, &name).await {
+                Found::Torn => {}
+                Found::Entry(_) => return CreateOutcome::Taken,
+                Found::Nothing | Found::Unknown => return CreateOutcome::Unknown,
+            },
             Err(error) => {
                 tracing::debug!(%error, "a map cannot be created; this is tried again");
                 return CreateOutcome::Unknown;
@@ -93,3 +101,6 @@ pub(super) async fn create<R: Runtime>(
     }
     CreateOutcome::Unknown
 }
+
+#[cfg(test)]
+mod tests;
