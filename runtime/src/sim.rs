@@ -9,10 +9,11 @@
 //! What may go wrong in it: any order of tasks that independent cores could produce, and stalls of
 //! single cores (`world.rs`); the disk (`disk.rs`, `inode.rs`, `names.rs`); the network
 //! (`stream.rs`, `network.rs`, `datagrams.rs`), with links that are cut; the end of a node at any moment, with its
-//! kernel operations half done; a node that is stopped and goes on later (`node.rs`).
+//! kernel operations half done; a node that is stopped and goes on later (`node.rs`); clocks of nodes
+//! that go at another rate, and wall clocks that jump (`clocks.rs`).
 //!
 //! Not modelled: parallel execution within a poll, so no data races between
-//! atomics; memory exhaustion; clocks that differ between nodes or go back.
+//! atomics; memory exhaustion; monotonic clocks that go back or stand still.
 //!
 //! ```
 //! use logsvc_runtime::sim::Simulation;
@@ -35,6 +36,7 @@
 //! assert_eq!(content, b"durable");
 //! ```
 
+mod clocks;
 mod completion;
 mod content;
 mod costs;

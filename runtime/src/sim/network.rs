@@ -164,12 +164,13 @@ impl Network {
         deadline: Monotonic,
     ) -> io::Result<(SimReader, SimWriter)> {
         let mut timer = Timer::new(Rc::clone(&runtime.world));
+        let right = runtime.right(deadline);
         loop {
             let knocking = runtime.clone();
             let delay_nanos = runtime.network.delay_nanos();
             let mut answer = runtime.submit(delay_nanos, move |_| knocking.knock(address));
             let attempt = poll_fn(|cx| {
-                if timer.poll(deadline, cx).is_ready() {
+                if timer.poll(right, cx).is_ready() {
                     return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
                 }
                 Pin::new(&mut answer).poll(cx)

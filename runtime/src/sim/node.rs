@@ -41,6 +41,7 @@ impl Node {
             network: Rc::clone(network),
             node: Rc::clone(&state),
             core: CoreId(core),
+            is_exact: false,
         };
         let node = Node { cores: (0..cores).map(runtime).collect() };
         for runtime in node.cores.iter() {
@@ -80,6 +81,17 @@ impl Node {
     /// Lets a stopped process run again (`SIGCONT`).
     pub fn go_on(&self) {
         self.cores[0].world.go_on(self.cores[0].node.id);
+    }
+
+    /// Has the monotonic clock go so far from now on while the right one goes a million.
+    pub fn set_clock_rate_per_million(&self, rate: u64) {
+        let world = &self.cores[0].world;
+        world.clocks.set_rate(self.id(), world.now_nanos(), rate);
+    }
+
+    /// Has the wall clock of this node jump.
+    pub fn shift_wall_clock(&self, by_nanos: i64) {
+        self.cores[0].world.clocks.shift_wall(self.id(), by_nanos);
     }
 
     pub(super) fn id(&self) -> NodeId {

@@ -52,9 +52,21 @@ pub struct SimRuntime {
     pub(super) network: Rc<Network>,
     pub(super) node: Rc<NodeState>,
     pub(super) core: CoreId,
+    /// Whether it tells the right time, whatever the clock of the node shows.
+    pub(super) is_exact: bool,
 }
 
 impl SimRuntime {
+    /// The same core with the right clock: for what is outside the node, and shares its thread.
+    pub fn exact(&self) -> SimRuntime {
+        SimRuntime { is_exact: true, ..self.clone() }
+    }
+
+    /// The time by the right clock of a time by this core's.
+    pub(super) fn right(&self, own: Monotonic) -> Monotonic {
+        if self.is_exact { own } else { self.world.clocks.right(self.node.id, own) }
+    }
+
     /// Hands an operation to the kernel: it happens `delay_nanos` from now, whether or not a task
     /// waits for it, unless the node crashes before.
     pub(super) fn submit<T: 'static>(
@@ -116,11 +128,17 @@ impl Runtime for SimRuntime {
     }
 
     fn now(&self) -> Monotonic {
-        Monotonic(self.world.now_nanos())
+        let right_nanos = self.world.now_nanos();
+        if self.is_exact {
+            return Monotonic(right_nanos);
+        }
+        self.world.clocks.own(self.node.id, right_nanos)
     }
 
     fn unix_nanos(&self) -> i64 {
-        self.world.unix_nanos()
+        let ahead_nanos = self.world.clocks.ahead_nanos(self.node.id);
+        let right_nanos = self.world.unix_nanos();
+        if self.is_exact { right_nanos } else { right_nanos.saturating_add(ahead_nanos) }
     }
 
     fn random_u64(&self) -> u64 {
@@ -158,6 +176,7 @@ impl Runtime for SimRuntime {
 
     async fn sleep_until(&self, deadline: Monotonic) {
         let mut timer = Timer::new(Rc::clone(&self.world));
+        let deadline = self.right(deadline);
         poll_fn(|cx| timer.poll(deadline, cx)).await;
     }
 

@@ -112,6 +112,11 @@ impl Endpoint {
         (reader, SimWriter { endpoint, timed_out: false })
     }
 
+    /// The time by the right clock of a time by the own node's.
+    fn right(&self, own: Monotonic) -> Monotonic {
+        self.world.clocks.right(self.link.0, own)
+    }
+
     fn send(&self, parcel: Parcel) {
         let now = self.world.now_nanos();
         let arrival = {
@@ -263,6 +268,7 @@ impl Reader for SimReader {
         deadline: Monotonic,
     ) -> (io::Result<usize>, Vec<u8>) {
         let endpoint = &*self.endpoint;
+        let deadline = endpoint.right(deadline);
         if self.timed_out || endpoint.world.now_nanos() >= deadline.0 {
             return (Err(io::ErrorKind::TimedOut.into()), buffer);
         }
@@ -309,6 +315,7 @@ impl Writer for SimWriter {
         deadline: Monotonic,
     ) -> (io::Result<()>, B) {
         let endpoint = &*self.endpoint;
+        let deadline = endpoint.right(deadline);
         endpoint.network.step_aside().await;
         let mut timer = Timer::new(Rc::clone(&endpoint.world));
         let mut done = 0;

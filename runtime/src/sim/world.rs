@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use super::clocks::Clocks;
 use super::completion::{Completion, completion};
 use super::costs;
 use super::random::Random;
@@ -72,6 +73,7 @@ pub(super) struct World {
     seed: u64,
     now_nanos: Cell<u64>,
     unix_offset_nanos: Cell<i64>,
+    pub(super) clocks: Clocks,
     schedule: Random,
     /// The source of [`crate::Runtime::random_u64`].
     pub(super) application: Random,
@@ -97,6 +99,7 @@ impl World {
             seed,
             now_nanos: Cell::new(1),
             unix_offset_nanos: Cell::new(UNIX_NANOS_AT_START),
+            clocks: Clocks::default(),
             schedule: Random::derive(seed, 1),
             application: Random::derive(seed, 2),
             tasks: RefCell::default(),
