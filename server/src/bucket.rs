@@ -1,6 +1,7 @@
 //! The bucket of the node: how a core reaches it, and who brings segments and files into it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use logsvc_http::client::{Client, ClientConfig};
 use logsvc_runtime::mesh::Caller;
@@ -30,6 +31,9 @@ const SINK_MEMORY_MAX_BYTES: u64 = 32 << 20;
 
 /// Connections to the bucket that a core keeps.
 const IDLE_CONNECTIONS: usize = 64;
+/// How long it is waited for a byte of the bucket. An object of unknown length is given the time of the
+/// longest one: what a lost connection holds up should be asked for again much sooner.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// The bucket as a core sees it; `None` if everything is in the data folder. Requests are counted in
 /// `counters`.
@@ -67,8 +71,12 @@ pub(crate) async fn store<R: Runtime>(
 
 async fn client<R: Runtime>(runtime: &R) -> Result<Client<R, Dialer<R>>, String> {
     let dialer = dialer(runtime).await?;
-    let settings =
-        ClientConfig { max_idle_per_destination: IDLE_CONNECTIONS, ..ClientConfig::default() };
+    let settings = ClientConfig {
+        head_timeout: SILENCE_MAX,
+        progress_timeout: SILENCE_MAX,
+        max_idle_per_destination: IDLE_CONNECTIONS,
+        ..ClientConfig::default()
+    };
     Ok(Client::new(runtime.clone(), dialer, settings))
 }
 
