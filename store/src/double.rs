@@ -6,14 +6,16 @@
 //! What can be set ([`Faults`]): how long requests take; failures before the effect; answers that
 //! are lost after it; "conflict, try again" for names that are free; a store that keeps the beginnings
 //! of what was not sent whole; "slow down"; a bucket that cannot be reached; listings that are behind;
-//! a store that ignores conditions; and one that looks at them too early.
+//! a store that ignores conditions; and one that looks at them too early. And for some alone: a way to
+//! the bucket that is cut ([`Way`]).
 
 mod faults;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use logsvc_runtime::{Monotonic, Runtime};
@@ -23,10 +25,14 @@ use crate::bucket::{
 };
 use crate::name::{Folder, ObjectName};
 
-pub use faults::Faults;
+pub use faults::{Faults, Way};
 
 /// Objects of a page.
 const PAGE_OBJECTS: usize = 100;
+/// How long it takes until a connection is refused.
+const REFUSAL: Duration = Duration::from_millis(1);
+/// How long a client waits for a byte.
+const SILENCE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
 struct Object {
@@ -102,9 +108,12 @@ struct State {
     created: VecDeque<(ObjectName, Bytes)>,
 }
 
-/// The bucket itself. Cheap to clone.
+/// The bucket itself, by a way to it. Cheap to clone; clones share the way.
 #[derive(Clone, Default)]
-pub struct World(Rc<RefCell<State>>);
+pub struct World {
+    state: Rc<RefCell<State>>,
+    way: Rc<Cell<Way>>,
+}
 
 impl std::fmt::Debug for World {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -115,24 +124,40 @@ impl std::fmt::Debug for World {
 impl World {
     /// Sets what goes wrong from now on.
     pub fn set_faults(&self, faults: Faults) {
-        self.0.borrow_mut().faults = faults;
+        self.state.borrow_mut().faults = faults;
+    }
+
+    /// The same bucket by a way of its own.
+    #[must_use]
+    pub fn by_another_way(&self) -> World {
+        World { state: Rc::clone(&self.state), way: Rc::default() }
+    }
+
+    /// Sets what becomes of requests and answers that take this way.
+    pub fn set_way(&self, way: Way) {
+        self.way.set(way);
     }
 
     /// The bucket as a core of a node sees it.
     pub fn bucket<R: Runtime>(&self, runtime: R) -> Double<R> {
-        Double { runtime, world: self.clone() }
+        self.bucket_timed_by(runtime.clone(), runtime)
+    }
+
+    /// The same if the clock of the node is not right: `exact` has one that all nodes share.
+    pub fn bucket_timed_by<R: Runtime>(&self, runtime: R, exact: R) -> Double<R> {
+        Double { runtime, exact, world: self.clone() }
     }
 
     /// Names and bytes of all objects, as they are now; requests on the way do not count.
     pub fn objects(&self) -> Vec<(ObjectName, Bytes)> {
-        let state = self.0.borrow();
+        let state = self.state.borrow();
         let live = state.objects.iter().filter(|(_, object)| object.removed_at.is_none());
         live.map(|(name, object)| (name.clone(), object.body.clone())).collect()
     }
 
     /// Changes a byte of an object. False if there is no such byte.
     pub fn corrupt(&self, name: &ObjectName, offset: usize, mask: u8) -> bool {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.state.borrow_mut();
         let Some(object) = state.objects.get_mut(name) else { return false };
         let mut body = object.body.to_vec();
         let Some(byte) = body.get_mut(offset) else { return false };
@@ -143,12 +168,12 @@ impl World {
 
     /// Removes an object as somebody else would.
     pub fn lose(&self, name: &ObjectName) -> bool {
-        self.0.borrow_mut().objects.remove(name).is_some()
+        self.state.borrow_mut().objects.remove(name).is_some()
     }
 
     /// Creates that took effect since the last call, in order.
     pub fn take_created(&self) -> Vec<(ObjectName, Bytes)> {
-        self.0.borrow_mut().created.drain(..).collect()
+        self.state.borrow_mut().created.drain(..).collect()
     }
 }
 
@@ -311,20 +336,31 @@ fn info(name: &ObjectName, object: &Object) -> ObjectInfo {
 /// See [`World::bucket`].
 pub struct Double<R> {
     runtime: R,
+    exact: R,
     world: World,
 }
 
 impl<R: Runtime> Double<R> {
     async fn ask(&self, mut effect: Effect, until: Monotonic) -> Result<Outcome, BucketError> {
-        let (runtime, world) = (&self.runtime, &self.world.0);
+        let (runtime, world) = (&self.exact, &self.world.state);
+        // Clocks are compared for as long as the node waits, so their rates do not matter here.
+        let until = match until {
+            Monotonic::NEVER => until,
+            _ => runtime.now().after(until.since(self.runtime.now())),
+        };
         let one_in_million = |rate: u64| runtime.random_u64() % 1_000_000 < rate;
         let begun = runtime.now();
         world.borrow_mut().advance(begun, runtime.unix_nanos());
         let faults = world.borrow().faults.clone();
-        if faults.is_down {
+        let silence = begun.after(SILENCE).min(until);
+        if faults.is_down || self.world.way.get() == Way::Silent {
             // Nothing comes back.
-            runtime.sleep_until(until).await;
+            runtime.sleep_until(if faults.is_down { until } else { silence }).await;
             return Err(BucketError::failed("no answer"));
+        }
+        if self.world.way.get() == Way::Refused {
+            runtime.sleep_until(begun.after(REFUSAL).min(until)).await;
+            return Err(BucketError::failed("connection refused"));
         }
         let width_ns = faults.latency_ns.end() - faults.latency_ns.start() + 1;
         let mut taken_ns = faults.latency_ns.start() + runtime.random_u64() % width_ns;
@@ -377,6 +413,14 @@ impl<R: Runtime> Double<R> {
         runtime.sleep_until(due.min(until)).await;
         world.borrow_mut().advance(runtime.now(), runtime.unix_nanos());
         runtime.sleep_until(end.min(until)).await;
+        match self.world.way.get() {
+            Way::Open => {}
+            Way::Refused => is_lost = true,
+            Way::Silent => {
+                runtime.sleep_until(silence).await;
+                is_lost = true;
+            }
+        }
         if is_lost || end > until {
             return Err(BucketError::failed("the connection broke"));
         }
@@ -393,7 +437,7 @@ struct Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        let mut state = self.world.0.borrow_mut();
+        let mut state = self.world.state.borrow_mut();
         state.outcomes.remove(&self.ticket);
         for pending in state.pending.iter_mut().filter(|pending| pending.ticket == self.ticket) {
             pending.is_claimed = false;

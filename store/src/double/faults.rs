@@ -2,6 +2,19 @@
 
 use std::ops::RangeInclusive;
 
+/// A way to the bucket. A request that is on its way when it is cut takes effect, and its answer is
+/// lost.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Way {
+    /// It is whole.
+    #[default]
+    Open,
+    /// Connections are refused, or break.
+    Refused,
+    /// Nothing comes back. The client notices it after half a minute.
+    Silent,
+}
+
 /// What goes wrong.
 #[derive(Clone, Debug)]
 pub struct Faults {
