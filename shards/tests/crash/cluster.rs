@@ -282,7 +282,8 @@ async fn run_core(runtime: SimRuntime, boot: Rc<Boot>) {
 fn store_of(runtime: &SimRuntime, boot: &Boot) -> Option<Store<SimRuntime>> {
     let bucket = boot.upkeep.bucket.as_ref().map(|TestBucket(world)| world);
     let world = boot.upkeep.followed.as_ref().map(|bucket| &bucket.world).or(bucket)?;
-    Some(Store::new(runtime.clone(), Box::new(world.bucket(runtime.clone()))))
+    let bucket = world.bucket_timed_by(runtime.clone(), runtime.exact());
+    Some(Store::new(runtime.clone(), Box::new(bucket)))
 }
 
 fn bucket_of(runtime: &SimRuntime, boot: &Boot) -> Option<NodeBucket<SimRuntime>> {

@@ -14,7 +14,7 @@ use logsvc_runtime::Runtime;
 use logsvc_runtime::sim::Simulation;
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::sink::SinkConfig;
-use logsvc_store::double::{Faults, World};
+use logsvc_store::double::{Faults, Way, World};
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 use crate::cluster::{InBucket, Upkeep, sleep};
@@ -158,13 +158,18 @@ struct Tally {
     kills: u32,
     pauses: u32,
     lies: u32,
+    silent_ways: u32,
+    refused_ways: u32,
+    wrong_clocks: u32,
+    jumps: u32,
     taken_over: u32,
     acknowledged: usize,
     answers: u64,
 }
 
-/// Nodes come, leave, die with their disks, stand still and go on; hints lie; the bucket fails. What
-/// clients were told holds all the time.
+/// Nodes come, leave, die with their disks, stand still and go on; hints lie; the bucket fails, or one of
+/// them alone does not get there; clocks go at wrong rates, or jump. What clients were told holds all the
+/// time.
 #[test]
 fn nothing_is_lost_or_doubled_whatever_becomes_of_nodes() {
     let mut tally = Tally::default();
@@ -176,9 +181,11 @@ fn nothing_is_lost_or_doubled_whatever_becomes_of_nodes() {
     }
     println!("{tally:?}");
     if count >= 12 {
-        let Tally { starts, leaves, kills, pauses, lies, taken_over, acknowledged, answers } =
-            tally;
+        let Tally { starts, leaves, kills, pauses, lies, .. } = tally;
         assert!(starts > 30 && leaves > 3 && kills > 6 && pauses > 6 && lies > 3);
+        let Tally { silent_ways, refused_ways, wrong_clocks, jumps, .. } = tally;
+        assert!(silent_ways > 6 && refused_ways > 6 && wrong_clocks > 10 && jumps > 6);
+        let Tally { taken_over, acknowledged, answers, .. } = tally;
         assert!(taken_over > 3 && acknowledged > 2_000 && answers > 100);
     }
 }
@@ -202,7 +209,10 @@ fn trouble(seed: u64, tally: &mut Tally) {
     };
     let settings = random_settings(&mut rng.borrow_mut());
     let mut nodes = Nodes::new(&simulation, upkeep, settings);
+    // Nodes that stand still, or are cut off, and for how many rounds more.
     let mut asleep: BTreeMap<Epoch, u32> = BTreeMap::new();
+    let mut cut_off: BTreeMap<Epoch, u32> = BTreeMap::new();
+    let are_clocks_right = rng.borrow_mut().one_in(3);
     nodes.start(2);
     tally.starts += 1;
     let clients = rng.borrow_mut().between(1, 4) as u32;
@@ -218,23 +228,37 @@ fn trouble(seed: u64, tally: &mut Tally) {
                 _ => drop(asleep.insert(me, rounds - 1)),
             }
         }
+        for (me, rounds) in std::mem::take(&mut cut_off) {
+            match rounds {
+                0 => nodes.set_way(me, Way::Open),
+                _ => drop(cut_off.insert(me, rounds - 1)),
+            }
+        }
         tally.taken_over += nodes.bury().len() as u32;
         let awake: Vec<Epoch> =
             nodes.running.keys().filter(|me| !asleep.contains_key(me)).copied().collect();
         let (action, which, cores) = {
             let mut rng = rng.borrow_mut();
-            (rng.below(12), rng.index(awake.len().max(1)), rng.between(1, 3) as u16)
+            (rng.below(16), rng.index(awake.len().max(1)), rng.between(1, 3) as u16)
         };
         let chosen = awake.get(which).copied();
         match (action, chosen) {
             (0..=3, _) if nodes.running.len() < 4 => {
                 // A store that fails may refuse a start.
                 world.set_faults(Faults::default());
-                nodes.start(cores);
+                let rate = rng.borrow_mut().between(920_000, 1_080_000);
+                if are_clocks_right {
+                    nodes.start(cores);
+                } else {
+                    nodes.start_with_clock(cores, rate);
+                    tally.wrong_clocks += 1;
+                }
                 tally.starts += 1;
             }
             (4, Some(me)) if awake.len() > 1 && asleep.is_empty() => {
                 world.set_faults(Faults::default());
+                nodes.open_all_ways();
+                cut_off.clear();
                 if nodes.try_leave(me) {
                     tally.leaves += 1;
                 } else {
@@ -255,6 +279,22 @@ fn trouble(seed: u64, tally: &mut Tally) {
                 nodes.lie(me);
                 tally.lies += 1;
             }
+            (12 | 13, Some(me)) => {
+                let (way, rounds) = {
+                    let mut rng = rng.borrow_mut();
+                    let way = if rng.one_in(2) { Way::Silent } else { Way::Refused };
+                    (way, rng.below(8) as u32)
+                };
+                nodes.set_way(me, way);
+                cut_off.insert(me, rounds);
+                tally.silent_ways += u32::from(way == Way::Silent);
+                tally.refused_ways += u32::from(way == Way::Refused);
+            }
+            (14, Some(me)) => {
+                let by_s = rng.borrow_mut().below(7_200) as i64 - 3_600;
+                nodes.running[&me].node.shift_wall_clock(by_s * 1_000_000_000);
+                tally.jumps += 1;
+            }
             (10, _) => world.set_faults(random_faults(&mut rng.borrow_mut())),
             _ => {
                 nodes.tell_the_truth();
@@ -263,6 +303,7 @@ fn trouble(seed: u64, tally: &mut Tally) {
         }
     }
     world.set_faults(Faults::default());
+    nodes.open_all_ways();
     nodes.tell_the_truth();
     asleep.keys().filter_map(|me| nodes.running.get(me)).for_each(|node| node.node.go_on());
     nodes.run_for(Duration::from_secs(10));

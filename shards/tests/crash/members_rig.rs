@@ -24,6 +24,7 @@ use logsvc_shards::messages::{AppendRequest, ShardReply, ShardRequest};
 use logsvc_shards::scan::LeafRequest;
 use logsvc_shards::sink::SinkStatus;
 use logsvc_shards::types::{Cancellation, StreamDefinition};
+use logsvc_store::double::{Way, World};
 
 use crate::cluster::{AsMember, Cluster, ShardCaller, Upkeep, sleep};
 
@@ -44,6 +45,8 @@ pub(crate) struct Peer {
     caller: ShardCaller,
     sink: Option<Arc<SinkStatus>>,
     cores: u16,
+    /// With its clock.
+    runtime: SimRuntime,
 }
 
 /// What clients know of the nodes: who runs.
@@ -74,6 +77,8 @@ pub(crate) struct Nodes<'s> {
     pub(crate) peers: Peers,
     pub(crate) ledger: Rc<RefCell<Ledger>>,
     pub(crate) clients: Node,
+    /// The way of each node to the bucket.
+    ways: BTreeMap<Epoch, World>,
     started: u32,
 }
 
@@ -93,21 +98,31 @@ impl<'s> Nodes<'s> {
             peers: Rc::default(),
             ledger: Rc::default(),
             clients,
+            ways: BTreeMap::new(),
             started: 0,
         }
     }
 
     /// Starts another node with an empty disk.
     pub(crate) fn start(&mut self, cores: u16) -> Epoch {
+        self.start_with_clock(cores, 1_000_000)
+    }
+
+    /// The same; its clock goes so far while the right one goes a million.
+    pub(crate) fn start_with_clock(&mut self, cores: u16, rate_per_million: u64) -> Epoch {
         let folder: &'static str =
             Box::leak(format!("/srv/member-{}", self.started).into_boxed_str());
         self.started += 1;
         let member = AsMember { settings: self.settings.clone(), alive: Rc::clone(&self.alive) };
         // Nodes have to read all segments again and again.
-        let upkeep =
+        let mut upkeep =
             Upkeep { member: Some(member), directories_max_bytes: 1 << 20, ..(self.upkeep)() };
+        let bucket = upkeep.followed.as_mut().expect("they share one");
+        bucket.world = bucket.world.by_another_way();
+        let way = bucket.world.clone();
         let wal = Default::default();
         let node = Cluster::launch_at(folder, self.simulation, cores, wal, upkeep);
+        node.node.set_clock_rate_per_million(rate_per_million);
         node.await_start().unwrap_or_else(|failure| panic!("{failure}"));
         let run = self.simulation.run_until(|| node.member().is_some());
         run.unwrap_or_else(|stuck| panic!("{stuck}"));
@@ -118,7 +133,9 @@ impl<'s> Nodes<'s> {
             caller: node.caller(0),
             sink: node.sink_status(),
             cores,
+            runtime: node.node.runtime(CoreId(0)).clone(),
         };
+        self.ways.insert(me, way);
         self.peers.borrow_mut().insert(me, peer);
         self.running.insert(me, node);
         me
@@ -154,6 +171,16 @@ impl<'s> Nodes<'s> {
             node.node.crash();
         }
         has_left
+    }
+
+    /// Cuts a node off from the bucket, or gives it back its way there.
+    pub(crate) fn set_way(&self, me: Epoch, way: Way) {
+        self.ways[&me].set_way(way);
+    }
+
+    /// Gives all nodes back their ways to the bucket.
+    pub(crate) fn open_all_ways(&self) {
+        self.ways.values().for_each(|one| one.set_way(Way::Open));
     }
 
     /// Lets the others believe that a node has died.
@@ -276,7 +303,7 @@ impl Client {
         let partition = definition.id.shard(map.slots.len() as u16);
         let owner = map.live_owner(partition).and_then(|owner| self.peer(owner));
         let Some(owner) = owner else { return false };
-        if owner.handle.may_accept(partition, self.runtime.now()) != Accept::Yes {
+        if owner.handle.may_accept(partition, owner.runtime.now()) != Accept::Yes {
             return false;
         }
         let Some(core) = owner.handle.core_of(partition) else { return false };
@@ -365,7 +392,7 @@ impl Client {
     /// Waits until a node may answer, at an instant of its own.
     async fn may_answer(&self, peer: &Peer, partitions: &[Partition], number: u64) -> bool {
         for _ in 0..20 {
-            match peer.handle.may_answer(partitions, number, self.runtime.now()) {
+            match peer.handle.may_answer(partitions, number, peer.runtime.now()) {
                 Answer::Yes => return true,
                 Answer::Newer(_) | Answer::NotOwner => return false,
                 Answer::ReadOn => peer.handle.tell(Input::Heard(number)),
@@ -384,7 +411,7 @@ impl Client {
         number: u64,
         leaf: &LeafRequest,
     ) -> Result<Vec<LeafResult>, String> {
-        let may_answer = || peer.handle.may_answer(partitions, number, self.runtime.now());
+        let may_answer = || peer.handle.may_answer(partitions, number, peer.runtime.now());
         if !self.may_answer(peer, partitions, number).await {
             return Err(format!("{:?} at first", may_answer()));
         }
