@@ -1,10 +1,12 @@
-//! Queries, templates of alerts, and results of leaves out of arbitrary bytes.
+//! Queries, templates of alerts, leaves of plans, and their results out of arbitrary bytes.
 
 use std::collections::BTreeMap;
 
+use logsvc_logql::engine::testing::{Layout, TestEntry, TestStore};
 use logsvc_logql::engine::{
-    AlertData, AlertLines, AlertNeed, AlertOutput, AlertTemplate, Direction, LeafResult, MAX_LINES,
-    MAX_QUERIES, MergeState, Place, Plan, QueryParams, SizeOf, StreamLabels,
+    AlertData, AlertLines, AlertNeed, AlertOutput, AlertTemplate, Direction, LeafPlan, LeafResult,
+    MAX_LINES, MAX_QUERIES, MergeState, Place, Plan, QueryParams, SizeOf, StreamLabels,
+    decode_matchers, encode_matchers, read_matchers,
 };
 use logsvc_logql::syntax::ast::{Expr, MetricExpr};
 use logsvc_logql::syntax::{self, MAX_QUERY_LEN_BYTES};
@@ -208,6 +210,54 @@ pub fn leaf_result_of(plan: &Plan, bytes: &[u8]) -> bool {
         let mut merge = MergeState::new(plan);
         (0..copies).for_each(|_| merge.add(result.clone()));
         let _ = merge.finish();
+    }
+    true
+}
+
+/// Reads a leaf, and runs it over a few entries. What is read has one encoding, the bytes, and its
+/// result is one that the leaf can have. True when something was read.
+///
+/// # Panics
+/// When it has another encoding, cannot be compiled, or has an impossible result.
+#[must_use]
+pub fn leaf_plan(data: &[u8]) -> bool {
+    let is_framed = LeafPlan::read_estimate(data).is_ok();
+    let Ok(leaf) = LeafPlan::decode(data) else { return false };
+    assert!(is_framed, "read without an estimate");
+    let mut again = Vec::new();
+    leaf.encode(&mut again);
+    assert_eq!(again, data, "another encoding");
+    let mut store = TestStore::new();
+    for (stream, second) in [("1", 1), ("2", 1), ("1", 12), ("2", 30)] {
+        let labels =
+            Labels::from_pairs([("app", "m"), ("s", stream)]).expect("the names are valid");
+        let metadata = vec![("level".to_owned(), "warn".to_owned())];
+        let line = format!("level=info n={second} v={second}.5").into();
+        store.push(&labels, TestEntry { timestamp_ns: second * 1_000_000_000, line, metadata });
+    }
+    for result in store.run_leaf_on_all(&leaf, &Layout::default()).expect("it was compiled") {
+        let mut bytes = Vec::new();
+        result.encode(&mut bytes);
+        assert!(LeafResult::decode(&bytes, &leaf).is_ok(), "an impossible result");
+    }
+    true
+}
+
+/// Reads the matchers of a look-up. What is read has one encoding, the bytes. True when something
+/// was read.
+///
+/// # Panics
+/// When it has another encoding.
+#[must_use]
+pub fn matchers(data: &[u8]) -> bool {
+    let is_framed = read_matchers(data).is_ok();
+    let Ok(groups) = decode_matchers(data) else { return false };
+    assert!(is_framed, "read as a whole alone");
+    let mut again = Vec::new();
+    encode_matchers(&groups, &mut again);
+    assert_eq!(again, data, "another encoding");
+    for matcher in groups.iter().flatten() {
+        let _ = (matcher.matches(""), matcher.matches("m"), matcher.pattern_literals());
     }
     true
 }

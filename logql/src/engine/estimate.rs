@@ -48,7 +48,7 @@ impl Estimate {
     /// The largest tree of a query, in bytes.
     pub const TREE_MAX_BYTES: u64 = MAX_QUERY_LEN_BYTES as u64 * TREE_BYTES;
 
-    const fn new(time_ns: u64, bytes: u64) -> Self {
+    pub(super) const fn new(time_ns: u64, bytes: u64) -> Self {
         Self { time_ns, bytes }
     }
 
@@ -120,7 +120,13 @@ impl LeafPlan {
     #[must_use]
     pub fn estimate(&self) -> Estimate {
         let keeps_all = matches!(self.kind, LeafKind::Log { .. });
-        compiled(&self.log, keeps_all) + Estimate::of_matchers(&self.log.selector.matchers)
+        let filters: Estimate = match &self.kind {
+            LeafKind::Samples { unwrap, .. } => unwrap.filters.iter().map(of_filter).sum(),
+            _ => Estimate::default(),
+        };
+        compiled(&self.log, keeps_all)
+            + filters
+            + Estimate::of_matchers(&self.log.selector.matchers)
     }
 }
 

@@ -52,7 +52,8 @@ struct Expression {
 /// matches every character, unless the pattern says `(?-s)`.
 #[derive(Debug)]
 pub struct CompiledMatcher {
-    name: String,
+    /// What it was compiled from.
+    source: Matcher,
     accepts: Accepts,
     negated: bool,
 }
@@ -71,12 +72,13 @@ impl CompiledMatcher {
             MatchOp::Regex | MatchOp::NotRegex => accepts_of(matcher.value.as_bytes())?,
         };
         let negated = matches!(matcher.op, MatchOp::NotEqual | MatchOp::NotRegex);
-        Ok(Self { name: matcher.name.clone(), accepts, negated })
+        Ok(Self { source: matcher.clone(), accepts, negated })
     }
 
     /// Heap memory in bytes, about.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.name.capacity()
+        self.source.name.capacity()
+            + self.source.value.len()
             + match &self.accepts {
                 Accepts::Everything | Accepts::NonEmpty => 0,
                 Accepts::Literals(literals) => {
@@ -95,7 +97,13 @@ impl CompiledMatcher {
     /// The label's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        &self.source.name
+    }
+
+    /// What it was compiled from.
+    #[must_use]
+    pub fn source(&self) -> &Matcher {
+        &self.source
     }
 
     /// Tests a label value; pass "" for an absent label.

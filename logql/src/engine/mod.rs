@@ -43,15 +43,14 @@ mod statistics;
 pub(crate) mod template;
 pub mod testing;
 mod volume;
+mod wire;
 
 pub use abridge::{Abridger, AbridgerState, NumberKind, NumberRead};
 pub use block::{BlockSummary, EntryBlock, MetadataColumn, MetadataSets, TextRef, rows_within};
 pub use error::{EvalError, MatchingError, PlanError};
 pub use estimate::Estimate;
 pub use fields::{FieldParser, FieldReader, parse_field_bytes};
-pub use leaf::{
-    CountedBy, EntryMatcher, LeafExecutor, LeafResult, LeafStats, Needs, StreamState, WireError,
-};
+pub use leaf::{CountedBy, EntryMatcher, LeafExecutor, LeafResult, LeafStats, Needs, StreamState};
 pub use listed_names::ListedNames;
 pub use literals::Literal;
 pub use matcher::{CompiledMatcher, PatternOutcome, PatternWalk};
@@ -72,3 +71,6 @@ pub use template::alert::{
     QueryAnswer,
 };
 pub use volume::SizeOf;
+pub use wire::{
+    LeafError, UncheckedLeaf, WireError, decode_matchers, encode_matchers, read_matchers,
+};

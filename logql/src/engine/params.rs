@@ -7,6 +7,10 @@ use super::range::Window;
 /// Steps that no query may exceed, so that the size of a single series is bounded.
 const MAX_STEPS: u32 = 1_000_000;
 
+/// Steps that a grid has at most: there is one more than distances between them, and alignment adds
+/// up to two.
+const GRID_MAX_STEPS: u32 = MAX_STEPS + 3;
+
 /// Order of log entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Direction {
@@ -199,9 +203,17 @@ impl Grid {
         Ok(Self { start_ns, step_ns, steps })
     }
 
+    /// Whether some query has this grid: one that does not leave the range of timestamps.
+    fn is_possible(&self) -> bool {
+        let Self { start_ns, step_ns, steps } = *self;
+        let last_ns = i128::from(start_ns) + i128::from(step_ns) * (i128::from(steps) - 1);
+        step_ns > 0 && (1..=GRID_MAX_STEPS).contains(&steps) && last_ns <= i128::from(i64::MAX)
+    }
+
     /// The evaluation time of step `k < steps`.
     pub(crate) fn time_ns(&self, step: u32) -> i64 {
-        self.start_ns + self.step_ns * i64::from(step)
+        // The time fits, but its distance from the start may not.
+        self.start_ns.wrapping_add(self.step_ns.wrapping_mul(i64::from(step)))
     }
 
     /// The stamp of step `k` in results, in milliseconds, rounded down.
@@ -254,6 +266,11 @@ impl Cell {
 }
 
 impl Windows {
+    /// Whether some query has these windows.
+    pub(crate) fn are_possible(&self) -> bool {
+        self.grid.is_possible() && self.range_ns >= 0
+    }
+
     /// The steps that see an entry at `timestamp_ns`.
     pub(crate) fn cell(&self, timestamp_ns: i64) -> Cell {
         let enters = i128::from(timestamp_ns) + i128::from(self.offset_ns);

@@ -65,7 +65,7 @@ impl Plan {
                     SizeOf::Line => EntryValue::LineLength,
                     SizeOf::Entry => EntryValue::StoredSize,
                 },
-                series: SeriesLabels::Stream(by),
+                series: SeriesLabels::Stream(by.in_order()),
             },
             series_limit: None,
             only_stream: None,
@@ -74,6 +74,17 @@ impl Plan {
         let node = Node::Sums { leaf: 0, divisor_s: None };
         let root = Root::Metric { node, grid: windows.grid, is_instant: false, max_series: 0 };
         Ok(Plan { leaves: [leaf].into(), root: Arc::new(root) })
+    }
+}
+
+impl StreamLabels {
+    /// The same with listed labels in their order, and each of them once.
+    fn in_order(mut self) -> Self {
+        if let Self::Listed(names) | Self::Names(Some(names)) = &mut self {
+            names.sort_unstable();
+            names.dedup();
+        }
+        self
     }
 }
 

@@ -16,7 +16,14 @@ pub use parser::{
     MAX_QUERY_LEN_BYTES, MAX_QUERY_REGEX_COST, SelectorError, parse, parse_bytes,
     parse_log_selector, parse_matchers, parse_selector,
 };
+pub(crate) use parser::{check_matchers, parse_pipeline};
 pub use printer::format;
+pub(crate) use printer::print_pipeline;
+
+/// How much longer a pipeline may be as it goes to another node than it was in the query. Nothing
+/// grows fivefold: control characters within back quotes become four, and each `a>9y` of a list
+/// becomes `( a>78840h0m0s , ... )`.
+pub(crate) const PRINTED_FACTOR: usize = 8;
 
 /// Deepest nesting of metric expressions, counting one level per operand,
 /// argument and pair of parentheses.

@@ -1,12 +1,12 @@
 //! Plans whose leaves are known to compile.
 //!
 //! A query that cannot be evaluated is refused where it was received, so each leaf is compiled
-//! there once.
+//! there once. So is a leaf that comes from another node, where it arrives.
 
 use super::super::error::PlanError;
 use super::super::meter::{Allowance, Unlimited};
 use super::super::params::QueryParams;
-use super::super::plan::Plan;
+use super::super::plan::{LeafPlan, Plan};
 use super::LeafExecutor;
 use crate::syntax::ast::Expr;
 
@@ -31,13 +31,18 @@ impl Plan {
         allowance: &dyn Allowance,
     ) -> Result<Self, PlanError> {
         let plan = Self::of_checked(expr, params)?;
-        for leaf in plan.leaves.iter() {
-            let executor = LeafExecutor::with_allowance(leaf, allowance.sibling())?;
-            if let Some(stop) = executor.stop() {
-                return Err(PlanError::Stopped(stop));
-            }
-            leaf.compiled_matchers()?;
-        }
+        plan.leaves.iter().try_for_each(|leaf| leaf.check(allowance))?;
         Ok(plan)
+    }
+}
+
+impl LeafPlan {
+    /// Compiles the leaf once, with no more memory and work than is allowed.
+    pub(in crate::engine) fn check(&self, allowance: &dyn Allowance) -> Result<(), PlanError> {
+        let executor = LeafExecutor::with_allowance(self, allowance.sibling())?;
+        if let Some(stop) = executor.stop() {
+            return Err(PlanError::Stopped(stop));
+        }
+        self.compiled_matchers().map(|_| ())
     }
 }

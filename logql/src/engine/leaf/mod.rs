@@ -58,7 +58,6 @@ use range::SumSeries;
 use samples::SamplePartial;
 use states::StatePartial;
 use values::ValueSeries;
-pub use wire::WireError;
 
 /// The columns a leaf reads of a stream's blocks. Timestamps are always read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -32,7 +32,7 @@ pub(crate) use tree::{FoundTemplate, TEMPLATES_MAX};
 const FULL_LINES: u64 = 1 << 17;
 
 /// Shortest step in ns; patterns are counted no finer.
-const STEP_MIN_NS: i64 = 10_000_000_000;
+pub(crate) const STEP_MIN_NS: i64 = 10_000_000_000;
 
 /// Where a template has so many lines, templates of fewer lines are left out: a user looks for
 /// frequent templates, and Loki leaves the rare ones out as well.

@@ -80,6 +80,13 @@ impl StateParts {
         Self(self.0 | other.0)
     }
 
+    /// The parts of these bits; `None` if a bit is that of no part.
+    pub(crate) fn of_bits(bits: u8) -> Option<Self> {
+        let all = [Self::COUNT, Self::LEAST, Self::GREATEST, Self::FIRST, Self::LAST, Self::SUM];
+        let all = all.into_iter().fold(Self::NONE, Self::with);
+        Some(Self(bits)).filter(|parts| all.has(*parts))
+    }
+
     /// A bit for each part, as above.
     pub(crate) fn bits(self) -> u8 {
         self.0

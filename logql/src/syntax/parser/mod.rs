@@ -14,7 +14,10 @@
 mod label_filter;
 mod log;
 mod metric;
+mod pipeline;
 mod range;
+
+pub(crate) use pipeline::{check_matchers, parse_pipeline};
 
 use super::ast::{Expr, LogExpr, MetricExpr, Selector};
 use super::idents::is_ident_start;
@@ -111,7 +114,11 @@ pub fn parse_log_selector(query: &str) -> Result<LogExpr, SelectorError> {
 }
 
 fn too_long(len_bytes: usize) -> ParseError {
-    ParseError::new(format!("input size too long ({len_bytes} > {MAX_QUERY_LEN_BYTES})"))
+    longer_than(len_bytes, MAX_QUERY_LEN_BYTES)
+}
+
+fn longer_than(len_bytes: usize, max_len_bytes: usize) -> ParseError {
+    ParseError::new(format!("input size too long ({len_bytes} > {max_len_bytes})"))
 }
 
 /// Parses without the checks that follow parsing. Also returns whether every
@@ -120,14 +127,7 @@ fn parse_unchecked(query: &str) -> Result<(Expr, bool), ParseError> {
     if query.len() >= MAX_QUERY_LEN_BYTES {
         return Err(too_long(query.len()));
     }
-    let mut parser = Parser {
-        lexer: Lexer::new(query),
-        lookahead: None,
-        nesting: 0,
-        regex_cost: 0,
-        is_selective: true,
-        odd_name: None,
-    };
+    let mut parser = Parser::new(query);
     let node = parser.expr()?;
     if parser.peek()?.kind != Kind::End {
         return Err(parser.unexpected(""));
@@ -168,6 +168,17 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
+    fn new(text: &'a str) -> Self {
+        Self {
+            lexer: Lexer::new(text),
+            lookahead: None,
+            nesting: 0,
+            regex_cost: 0,
+            is_selective: true,
+            odd_name: None,
+        }
+    }
+
     /// The next token, which stays next.
     fn peek(&mut self) -> Result<&Token<'a>, ParseError> {
         if self.lookahead.is_none() {

@@ -88,7 +88,7 @@ impl Parser<'_> {
     }
 
     /// The arguments of `| unwrap`.
-    fn unwrap(&mut self) -> Result<Unwrap, ParseError> {
+    pub(super) fn unwrap(&mut self) -> Result<Unwrap, ParseError> {
         let conversion = match self.peek()?.kind {
             Kind::Fixed(Fixed::BytesConversion) => UnwrapConversion::Bytes,
             Kind::Fixed(Fixed::DurationConversion) => UnwrapConversion::Duration,

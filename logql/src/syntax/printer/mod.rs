@@ -6,9 +6,11 @@
 //! Loki's printer loses information (byte sizes, `vector()` arguments, `or` operands, empty label
 //! lists, precedence), this printer keeps it.
 
+mod pipeline;
 mod pretty;
 mod regex_style;
 
+pub(crate) use pipeline::print_pipeline;
 pub use pretty::format;
 
 use std::fmt::{self, Write};
@@ -113,15 +115,20 @@ fn ip(out: &mut Out, pattern: &Text) {
 }
 
 fn label_filter(out: &mut Out, filter: &LabelFilter) {
+    label_filter_with(out, filter, plain);
+}
+
+/// The filter, with its plain numbers as `number` writes them.
+fn label_filter_with(out: &mut Out, filter: &LabelFilter, number: fn(&mut Out, f64)) {
     let compare = |out: &mut Out, name: &str, op: CompareOp| {
         out.push_str(name);
         out.push_str(op.as_str());
     };
     let pair = |out: &mut Out, left, separator: &str, right| {
         out.push_str("( ");
-        label_filter(out, left);
+        label_filter_with(out, left, number);
         out.push_str(separator);
-        label_filter(out, right);
+        label_filter_with(out, right, number);
         out.push_str(" )");
     };
     match filter {
@@ -138,7 +145,7 @@ fn label_filter(out: &mut Out, filter: &LabelFilter) {
         LabelFilter::String(item) => matcher(out, item),
         LabelFilter::Number { name, op, value } => {
             compare(out, name, *op);
-            plain(out, value);
+            number(out, *value);
         }
         LabelFilter::Duration { name, op, value_ns } => {
             compare(out, name, *op);

@@ -13,8 +13,6 @@
 //! be encoded. Bytes that were changed on their way may be another result; who sends them adds a
 //! checksum.
 
-mod bytes;
-mod error;
 mod failure;
 mod log;
 mod patterns;
@@ -27,8 +25,9 @@ mod values;
 use super::{LeafData, LeafResult, LeafStats};
 use crate::engine::plan::{LeafKind, LeafPlan};
 use crate::engine::range::Keep;
+use crate::engine::wire::{bytes, error};
 use bytes::{Input, put_count};
-pub use error::WireError;
+use error::WireError;
 
 /// The version of all that is encoded here.
 const VERSION: u8 = 1;

@@ -1,4 +1,4 @@
-//! Pieces of results: numbers, texts and labels.
+//! Pieces of leaves and results: numbers, texts and labels.
 //!
 //! Counts, lengths and references are varints, all other numbers have their full width.
 
@@ -8,63 +8,77 @@ use logsvc_proto::varint::{self, VarintError};
 use super::error::WireError;
 
 /// Appends a count, a length or a reference.
-pub(super) fn put_count(out: &mut Vec<u8>, count: usize) {
+pub(in crate::engine) fn put_count(out: &mut Vec<u8>, count: usize) {
     varint::write(out, count as u64);
 }
 
 /// Appends bytes behind their length.
-pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(in crate::engine) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_count(out, bytes.len());
     out.extend_from_slice(bytes);
 }
 
 /// Appends labels, whose form in memory says where it ends.
-pub(super) fn put_labels(out: &mut Vec<u8>, labels: &Labels) {
+pub(in crate::engine) fn put_labels(out: &mut Vec<u8>, labels: &Labels) {
     out.extend_from_slice(labels.as_bytes());
 }
 
 /// Reads from the front of some bytes.
-pub(super) struct Input<'a> {
+pub(in crate::engine) struct Input<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Input<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    pub(in crate::engine) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+    pub(in crate::engine) fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
         let (array, rest) = self.rest.split_first_chunk().ok_or(WireError::Short)?;
         self.rest = rest;
         Ok(*array)
     }
 
-    pub(super) fn u8(&mut self) -> Result<u8, WireError> {
+    pub(in crate::engine) fn u8(&mut self) -> Result<u8, WireError> {
         self.array().map(|[byte]| byte)
     }
 
-    pub(super) fn u16(&mut self) -> Result<u16, WireError> {
+    pub(in crate::engine) fn u16(&mut self) -> Result<u16, WireError> {
         self.array().map(u16::from_le_bytes)
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, WireError> {
+    pub(in crate::engine) fn u32(&mut self) -> Result<u32, WireError> {
         self.array().map(u32::from_le_bytes)
     }
 
-    pub(super) fn u64(&mut self) -> Result<u64, WireError> {
+    pub(in crate::engine) fn u64(&mut self) -> Result<u64, WireError> {
         self.array().map(u64::from_le_bytes)
     }
 
-    pub(super) fn i64(&mut self) -> Result<i64, WireError> {
+    pub(in crate::engine) fn i64(&mut self) -> Result<i64, WireError> {
         self.array().map(i64::from_le_bytes)
     }
 
-    pub(super) fn f64(&mut self) -> Result<f64, WireError> {
+    pub(in crate::engine) fn f64(&mut self) -> Result<f64, WireError> {
         self.array().map(f64::from_le_bytes)
     }
 
+    /// 1 for true, or 0.
+    pub(in crate::engine) fn flag(&mut self) -> Result<bool, WireError> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            kind => Err(WireError::Kind(kind)),
+        }
+    }
+
+    /// A limit, in 8 bytes.
+    pub(in crate::engine) fn size(&mut self) -> Result<usize, WireError> {
+        usize::try_from(self.u64()?).map_err(|_| WireError::Number)
+    }
+
     /// A number that is below `end`.
-    pub(super) fn reference(&mut self, end: usize) -> Result<u32, WireError> {
+    pub(in crate::engine) fn reference(&mut self, end: usize) -> Result<u32, WireError> {
         let number = self.varint()?;
         if number >= end as u64 {
             return Err(WireError::Reference);
@@ -74,13 +88,13 @@ impl<'a> Input<'a> {
 
     /// How many items follow, each of which takes `min_bytes` at least, and not none. So many can
     /// be there, and a list may be made for them.
-    pub(super) fn count(&mut self, min_bytes: usize) -> Result<usize, WireError> {
+    pub(in crate::engine) fn count(&mut self, min_bytes: usize) -> Result<usize, WireError> {
         let count = usize::try_from(self.varint()?).map_err(|_| WireError::Short)?;
         if count > self.rest.len() / min_bytes { Err(WireError::Short) } else { Ok(count) }
     }
 
     /// So many items, each of which takes `min_bytes` at least.
-    pub(super) fn list<T>(
+    pub(in crate::engine) fn list<T>(
         &mut self,
         min_bytes: usize,
         mut item: impl FnMut(&mut Self) -> Result<T, WireError>,
@@ -94,19 +108,19 @@ impl<'a> Input<'a> {
     }
 
     /// Bytes behind their length.
-    pub(super) fn bytes(&mut self) -> Result<&'a [u8], WireError> {
+    pub(in crate::engine) fn bytes(&mut self) -> Result<&'a [u8], WireError> {
         let len_bytes = self.count(1)?;
         let (bytes, rest) = self.rest.split_at_checked(len_bytes).ok_or(WireError::Short)?;
         self.rest = rest;
         Ok(bytes)
     }
 
-    pub(super) fn text(&mut self) -> Result<&'a str, WireError> {
+    pub(in crate::engine) fn text(&mut self) -> Result<&'a str, WireError> {
         std::str::from_utf8(self.bytes()?).map_err(|_| WireError::Text)
     }
 
     /// Labels as a query has made them: values may be empty, and names are any text.
-    pub(super) fn labels(&mut self) -> Result<Labels, WireError> {
+    pub(in crate::engine) fn labels(&mut self) -> Result<Labels, WireError> {
         let pairs = self.list(2, |input| Ok((input.text()?, input.text()?)))?;
         if !pairs.is_sorted_by(|(a, _), (b, _)| a < b) {
             return Err(WireError::Order);
@@ -114,7 +128,7 @@ impl<'a> Input<'a> {
         Labels::from_result_pairs(pairs).map_err(|_| WireError::Order)
     }
 
-    pub(super) fn end(&self) -> Result<(), WireError> {
+    pub(in crate::engine) fn end(&self) -> Result<(), WireError> {
         if self.rest.is_empty() { Ok(()) } else { Err(WireError::Long) }
     }
 
