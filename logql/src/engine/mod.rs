@@ -34,6 +34,7 @@ mod patterns;
 pub(crate) mod pipeline;
 mod place;
 pub mod plan;
+mod question;
 mod range;
 mod regex;
 mod required;
@@ -60,6 +61,7 @@ pub use params::{Direction, QueryLimits, QueryParams, QueryTime};
 pub use parts::{KnownParts, WindowParts};
 pub use place::{EntryPlace, Place};
 pub use plan::{LeafPlan, Plan, StreamLabels};
+pub use question::{UncheckedLeaf, decode_matchers, encode_matchers, read_matchers};
 pub use required::{LineTest, LineTests, RequiredText};
 pub use result::{
     EntryCategories, MatrixSeries, QueryResult, ResultEntry, ResultPoint, StreamResult,
@@ -71,6 +73,4 @@ pub use template::alert::{
     QueryAnswer,
 };
 pub use volume::SizeOf;
-pub use wire::{
-    LeafError, UncheckedLeaf, WireError, decode_matchers, encode_matchers, read_matchers,
-};
+pub use wire::{LeafError, WireError};

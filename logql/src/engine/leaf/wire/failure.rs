@@ -1,9 +1,9 @@
 //! Why a leaf failed.
 
-use super::bytes::{Input, put_bytes};
-use super::error::WireError;
 use crate::engine::error::{EvalError, MatchingError};
 use crate::engine::meter::Stop;
+use crate::engine::wire::WireError;
+use crate::engine::wire::bytes::{Input, put_bytes};
 
 /// Appends a failure.
 pub(super) fn put(out: &mut Vec<u8>, failure: &EvalError) {

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use logsvc_proto::Labels;
 
 use super::super::log::{LogPartial, PartialEntry};
-use super::bytes::{Input, put_bytes, put_count, put_labels};
-use super::error::WireError;
 use super::streams;
 use crate::engine::hash::{FixedMap, new_map};
 use crate::engine::labels::sets::EntryLabelSet;
+use crate::engine::wire::WireError;
+use crate::engine::wire::bytes::{Input, put_bytes, put_count, put_labels};
 
 /// The fewest bytes of a set: the number of its stream labels, and two times no labels.
 const SET_MIN_BYTES: usize = 3;

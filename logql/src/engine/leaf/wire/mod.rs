@@ -25,9 +25,8 @@ mod values;
 use super::{LeafData, LeafResult, LeafStats};
 use crate::engine::plan::{LeafKind, LeafPlan};
 use crate::engine::range::Keep;
-use crate::engine::wire::{bytes, error};
-use bytes::{Input, put_count};
-use error::WireError;
+use crate::engine::wire::WireError;
+use crate::engine::wire::bytes::{Input, put_count};
 
 /// The version of all that is encoded here.
 const VERSION: u8 = 1;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::bytes::{Input, put_bytes, put_count};
-use super::error::WireError;
 use crate::engine::patterns::{FoundTemplate, TEMPLATES_MAX};
+use crate::engine::wire::WireError;
+use crate::engine::wire::bytes::{Input, put_bytes, put_count};
 
 /// Bytes of a step and its count.
 const SAMPLE_BYTES: usize = 16;

@@ -1,9 +1,9 @@
 //! Samples with their places in the order of all.
 
 use super::super::samples::{Sample, SamplePartial, SampleSeries};
-use super::bytes::{Input, put_count, put_labels};
-use super::error::WireError;
 use super::streams;
+use crate::engine::wire::WireError;
+use crate::engine::wire::bytes::{Input, put_count, put_labels};
 
 /// The fewest bytes of a sample.
 const SAMPLE_MIN_BYTES: usize = 8 + 8 + 1 + 4 + 8;

@@ -2,13 +2,13 @@
 
 use super::super::state_table::{StateRow, StateTable};
 use super::super::states::{CellRow, StatePartial, StateSeries};
-use super::bytes::{Input, put_count, put_labels};
-use super::error::WireError;
 use super::samples::{put_sample, read_sample};
 use super::streams;
 use crate::engine::exact_sum::{ExactSum, RawSum, SUM_WORDS};
 use crate::engine::params::Windows;
 use crate::engine::range::StateParts;
+use crate::engine::wire::WireError;
+use crate::engine::wire::bytes::{Input, put_count, put_labels};
 
 /// The fewest bytes of a cell: the steps, and the number of its row.
 const CELL_MIN_BYTES: usize = 4 + 4 + 1;

@@ -1,7 +1,7 @@
 //! Source streams, by which entries and samples of equal time are ordered.
 
-use super::bytes::{Input, put_bytes, put_count};
-use super::error::WireError;
+use crate::engine::wire::WireError;
+use crate::engine::wire::bytes::{Input, put_bytes, put_count};
 
 /// The fewest bytes of a stream: its hash, and a text of no bytes.
 const MIN_BYTES: usize = 9;

@@ -2,9 +2,9 @@
 
 use super::super::range::SumSeries;
 use super::super::runs::SumPoint;
-use super::bytes::{Input, put_count, put_labels};
-use super::error::WireError;
 use crate::engine::params::Windows;
+use crate::engine::wire::WireError;
+use crate::engine::wire::bytes::{Input, put_count, put_labels};
 
 /// Bytes of a point.
 const POINT_BYTES: usize = 12;

@@ -1,9 +1,9 @@
 //! Values by series and cell.
 
 use super::super::values::{CellValues, Span, ValueRun, ValueSeries};
-use super::bytes::{Input, put_count, put_labels};
-use super::error::WireError;
 use crate::engine::params::Windows;
+use crate::engine::wire::WireError;
+use crate::engine::wire::bytes::{Input, put_count, put_labels};
 
 /// Bytes of a key, and the fewest of a chunk of them.
 const KEY_BYTES: usize = 8;

@@ -1,8 +1,8 @@
 //! Which labels tell the series of a leaf apart, and how many series there may be.
 
-use super::bytes::{Input, put_bytes, put_count};
-use super::error::WireError;
 use crate::engine::plan::{SeriesLabels, SeriesLimit, StreamLabels};
+use crate::engine::wire::WireError;
+use crate::engine::wire::bytes::{Input, put_bytes, put_count};
 use crate::syntax::ast::{Grouping, GroupingKind};
 
 /// Appends a limit, if there is one.

@@ -1,9 +1,9 @@
 //! Matchers of selectors, and the groups of them that select the streams of a look-up.
 
 use super::VERSION;
-use super::bytes::{Input, put_bytes, put_count};
-use super::error::{LeafError, WireError};
 use crate::engine::matcher::CompiledMatcher;
+use crate::engine::wire::bytes::{Input, put_bytes, put_count};
+use crate::engine::wire::{LeafError, WireError};
 use crate::syntax::ast::{MatchOp, Matcher};
 use crate::syntax::{ParseError, check_matchers};
 

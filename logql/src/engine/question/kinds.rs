@@ -1,13 +1,13 @@
 //! What each kind of leaf has beside its entries.
 
-use super::bytes::Input;
-use super::error::WireError;
 use super::series;
 use crate::engine::params::{Direction, Grid, Windows};
 use crate::engine::patterns::STEP_MIN_NS;
 use crate::engine::place::Place;
 use crate::engine::plan::{EntryValue, LeafKind, SeriesLabels};
 use crate::engine::range::{Keep, StateParts};
+use crate::engine::wire::WireError;
+use crate::engine::wire::bytes::Input;
 use crate::syntax::ast::Unwrap;
 
 /// The kinds of leaves.
