@@ -252,6 +252,7 @@ fn random_damage_is_harmless() {
 
 #[test]
 fn random_bytes_are_harmless() {
+    let leaves = hand_made_leaves();
     for seed in seeds(5_000) {
         let _guard = SeedGuard(seed);
         let rng = &mut Rng::new(seed);
@@ -261,6 +262,11 @@ fn random_bytes_are_harmless() {
             *version = 1;
         }
         let _ = (leaf_plan(&bytes), matchers(&bytes));
+        // The same behind the beginning of a leaf.
+        let mut leaf = encoded(rng.pick(&leaves));
+        leaf.truncate(rng.index(leaf.len()));
+        leaf.extend(rng.bytes(20));
+        let _ = leaf_plan(&leaf);
     }
 }
 
