@@ -38,8 +38,8 @@ pub(super) const ORDERS: &[Order] = &[
         module: "",
         floors: &[
             // Parts that know nothing of the trait.
-            "aligned bell closing coop entropy fair_queue huge_pages latch names open_files owned_bytes panics \
-             poison pool priority race ring_probe",
+            "aligned bell closing coop entropy fair_queue huge_pages interfaces latch names open_files \
+             owned_bytes panics poison pool priority race ring_probe",
             "service_manager shared_run traits",
             // Parts of backends, and values that wait.
             "clock commits dial file_ops mesh owners srv turns",
