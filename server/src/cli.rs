@@ -120,7 +120,10 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Cli, clap::E
     let mut matches = command().try_get_matches_from(args)?;
     let flags = SETTINGS
         .iter()
-        .filter_map(|setting| Some((setting, matches.remove_one::<String>(setting.path)?)))
+        .filter_map(|setting| {
+            let given = matches.remove_many::<String>(setting.path)?;
+            Some((setting, given.collect::<Vec<String>>().join(",")))
+        })
         .collect();
     let tool = match matches.remove_subcommand() {
         Some((name, mut matches)) if name == CHECK => {
@@ -421,6 +424,9 @@ fn setting_arg(setting: &'static Setting) -> Arg {
     if notation == "true|false" {
         // `--auth.enabled` alone switches it on; a value needs the equals sign.
         arg.value_name(notation).num_args(0..=1).require_equals(true).default_missing_value("true")
+    } else if notation == "list" {
+        // As in Go, one flag with two values is the same as two flags.
+        arg.value_name(notation).action(ArgAction::Append)
     } else {
         arg.value_name(notation)
     }
@@ -605,13 +611,13 @@ mod tests {
 
     #[test]
     fn flags_of_the_reference_are_renamed_or_ignored() {
-        let line = "-target=all -validation.reject-old-samples=false -memberlist.join a:1 \
+        let line = "-target=all -validation.reject-old-samples=false -kafka.address a:1 \
                     -boltdb.shipper.compactor.shared-store=filesystem -log-config-reverse-order \
                     -querier.query-timeout 5m --cores=1 -print-config-stderr -store.retention=48h";
         let cli = parse_line(line).unwrap_or_else(|error| panic!("{error}"));
         let ignored: Vec<_> = cli.ignored_flags.iter().map(|flag| flag.path.as_str()).collect();
         let expected = [
-            "--memberlist.join",
+            "--kafka.address",
             "--boltdb.shipper.compactor.shared-store",
             "--log-config-reverse-order",
         ];
@@ -629,7 +635,17 @@ mod tests {
         ];
         assert_eq!(flags, expected);
         // Arguments behind the end of flags are no flags.
-        assert!(parse_line("-- --memberlist.join=a").is_err());
+        assert!(parse_line("-- --kafka.address=a").is_err());
+    }
+
+    #[test]
+    fn flags_of_lists_may_be_repeated() {
+        let flags = flags_of("-memberlist.join=a -memberlist.join b:1,c --memberlist.nodename=n");
+        let own = |path, value: &str| (path, value.to_owned());
+        let expected =
+            [own("memberlist.join_members", "a,b:1,c"), own("memberlist.node_name", "n")];
+        let found: Vec<_> = expected.iter().filter(|pair| flags.contains(pair)).collect();
+        assert_eq!(found.len(), flags.len(), "{flags:?}");
     }
 
     #[test]

@@ -45,6 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "logsvc-tls",
             "logsvc-http",
             "logsvc-store",
+            "logsvc-membership",
             "logsvc-segment",
             "logsvc-shards",
             "logsvc-rules",

@@ -286,7 +286,7 @@ pub(super) const ORDERS: &[Order] = &[
             "metrics",
             "refusals",
             "node",
-            "bucket front reload ruler watch",
+            "bucket cluster front reload ruler watch",
             "listen tools",
             "app",
             "self",

@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 use std::path::Path;
 
+use super::cluster;
 use super::foreign;
 use super::nearest::nearest;
 use super::ruler::NEEDED_FILE_MAX_BYTES;
@@ -97,7 +98,9 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
 /// Splits the text of a file into settings.
 pub(super) fn parse(text: &str) -> Result<Keys, String> {
     let document = yaml::parse(text)?;
-    Ok(split("", &document))
+    let mut keys = split("", &document);
+    keys.errors.extend(cluster::grpc_clients(&document));
+    Ok(keys)
 }
 
 /// Splits a section into settings. `prefix` is its path.

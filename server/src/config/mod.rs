@@ -16,6 +16,7 @@ mod bucket;
 mod cgroup;
 mod check;
 mod choice;
+mod cluster;
 mod deletion;
 mod elasticsearch;
 #[cfg(test)]
@@ -61,6 +62,7 @@ pub(crate) use advice::advice;
 pub(crate) use blocked::BlockedQueries;
 pub(crate) use bucket::{BucketConfig, BucketSettings, Durability, Environment};
 pub(crate) use choice::{Choice, LogFormat, LogLevel, RuntimeChoice};
+pub(crate) use cluster::{ClusterConfig, ClusterSettings};
 pub(crate) use deletion::DeletionMode;
 pub(crate) use elasticsearch::ElasticsearchSettings;
 pub(crate) use field::sync_text;
@@ -167,6 +169,12 @@ pub(crate) struct Config {
     /// The bucket that is the store; follows from `storage` and the environment. `None`:
     /// everything is in the data folder.
     pub(crate) bucket: Option<BucketConfig>,
+    /// The nodes that share the bucket, as the settings have them.
+    pub(crate) cluster_keys: ClusterSettings,
+    /// The node among those that share the bucket; follows from `cluster_keys` and the environment.
+    /// `None`: there is one node. With one there is a bucket, and entries are there before a push is
+    /// answered.
+    pub(crate) cluster: Option<ClusterConfig>,
     /// Attributes of OpenTelemetry resources that are labels for all tenants.
     pub(crate) otlp_index_labels: Vec<String>,
     /// Longest push body as sent.
@@ -309,6 +317,8 @@ impl Default for Config {
             },
             storage: BucketSettings::default(),
             bucket: None,
+            cluster_keys: ClusterSettings::default(),
+            cluster: None,
             otlp_index_labels: otlp::DEFAULT_INDEX_LABELS.map(str::to_owned).to_vec(),
             push_body_max_bytes: 100 << 20,
             push_decompressed_max_bytes: 5_242_880_000,
@@ -505,12 +515,22 @@ fn load_in(
             errors.push(format!("--{}: {error}", setting.flag));
         }
     }
+    let of_file = keys.known.iter().map(|(setting, _)| setting.path);
+    let given: Vec<&str> = of_file.chain(flags.iter().map(|(setting, _)| setting.path)).collect();
+    cluster::prepare(&mut config, &given);
     match config.complete(machine) {
         Ok(()) => check::check(&config, &mut errors),
         Err(error) => errors.push(error),
     }
+    errors.extend(cluster::tokens(&config, &given));
     let mut vain = Vec::new();
+    let (is_readable, told) = (!bucket::is_unread(&errors), errors.len());
     config.bucket = bucket::decide(&config, environment, &mut errors, &mut vain);
+    let is_bucket_known = is_readable && errors.len() == told;
+    let changed = print::changed(&Config::default(), &config);
+    let said = cluster::Said { given: &given, changed: &changed };
+    config.cluster =
+        cluster::decide(&config, &said, is_bucket_known, environment, &mut errors, &mut vain);
     ignored.extend(vain.into_iter().map(|(path, reason)| IgnoredKey { path, reason }));
     if config.target != Config::default().target {
         ignored.push(IgnoredKey { path: "target".to_owned(), reason: ONE_PROCESS });

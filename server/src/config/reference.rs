@@ -1,6 +1,7 @@
 //! The documentation of all settings, generated from their table.
 
 mod bucket;
+mod cluster;
 
 use std::fmt::Write;
 
@@ -27,6 +28,7 @@ pub(super) fn markdown() -> String {
             .expect("a String takes all");
     }
     out.push_str(bucket::BUCKET);
+    out.push_str(cluster::CLUSTER);
     out.push_str(TLS);
     out.push_str(OTLP);
     out.push_str(RULER);
@@ -318,6 +320,12 @@ pub(super) const STARTUP_ERRORS_HERE: &[(&str, &str)] = &[
         "ruler: {remote_write: {enabled: true, clients: {a: {name: prom}}}}",
         "remote-write enabled but client 'prom' URL for tenant a is not configured",
     ),
+    ("common: {persist_tokens: true}", "if persist_tokens is true, path_prefix MUST be defined"),
+    (
+        "frontend_worker: {grpc_client_config: {}, query_scheduler_grpc_client: {}}",
+        "both `grpc_client_config` and (`query_frontend_grpc_client` or \
+         `query_scheduler_grpc_client`) are set at the same time",
+    ),
 ];
 
 const STARTUP: &str = "
@@ -329,7 +337,9 @@ one follows `config error:`. These errors of Loki can occur: `retention period m
 enabled, but no runtime configuration file was configured`, `invalid ruler evaluation config:
 <details>`, `ruler remote write config: both 'client' and 'clients' options are defined`,
 `remote-write enabled but no clients URL are configured`, `remote-write enabled but client '<name>'
-URL for tenant <client-id> is not configured`, the errors about TLS, and those about object stores
+URL for tenant <client-id> is not configured`, `if persist_tokens is true, path_prefix MUST be
+defined`, ``both `grpc_client_config` and (`query_frontend_grpc_client` or
+`query_scheduler_grpc_client`) are set at the same time``, the errors about TLS, and those about object stores
 (*Errors about buckets* above). Loki's other errors cannot occur:
 
 | Error of Loki | Why not |
@@ -338,14 +348,7 @@ URL for tenant <client-id> is not configured`, the errors about TLS, and those a
 
 /// Errors of the interface that cannot occur.
 const STARTUP_ERRORS_ELSEWHERE: &[(&str, &str)] = &[
-    (
-        "`if persist_tokens is true, path_prefix MUST be defined`",
-        "there is no ring and so there are no tokens",
-    ),
-    (
-        "`both grpc_client_config and (query_frontend_grpc_client or query_scheduler_grpc_client) are set`, `error generating grpc tls config`",
-        "there is no gRPC",
-    ),
+    ("`error generating grpc tls config`", "there is no gRPC"),
     (
         "`CONFIG ERROR: invalid target, cannot run backend target with legacy read mode`",
         "one process has all parts, whatever the target",

@@ -59,7 +59,9 @@ fn setting_schema(setting: &Setting) -> Value {
         Some(name) => json!({"$ref": format!("#/$defs/{name}")}),
         None if field.is_structured() => json!({"$ref": "#/$defs/structure"}),
         None if notation.contains('|') => {
-            let words: Vec<&str> = notation.split('|').collect();
+            // Some have a default that none of the words says.
+            let unsaid = field.print().is_empty().then_some("");
+            let words: Vec<&str> = notation.split('|').chain(unsaid).collect();
             json!({"anyOf": [{"enum": words}, {"type": "null"}, {"$ref": "#/$defs/variable"}]})
         }
         None => json!({"$ref": "#/$defs/text"}),

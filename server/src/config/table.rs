@@ -58,6 +58,7 @@ macro_rules! settings {
 }
 
 mod bucket;
+mod cluster;
 mod elasticsearch;
 mod journald;
 mod lines;
@@ -70,15 +71,20 @@ pub(crate) static SETTINGS: &[Setting] = &joined::<{ count(PARTS) }>(PARTS);
 
 const PARTS: &[&[Setting]] = &[
     SERVER,
+    cluster::SERVER,
+    TENANTS,
     bucket::COMMON,
+    cluster::COMMON,
     DATA,
     bucket::OWN,
     COMPACTION,
     bucket::COMPACTOR,
     INTAKE,
     bucket::INGESTER,
+    cluster::INGESTER,
     QUERIES,
     bucket::LOKI,
+    cluster::MEMBERLIST,
     elasticsearch::NODE,
     journald::NODE,
     lines::NODE,
@@ -189,6 +195,10 @@ const SERVER: &[Setting] = settings! {
         |c| Bool(&mut c.request_log.requests),
         "Whether the server logs each request at the level info: an access log. Otherwise requests \
          are logged at the level debug.";
+};
+
+/// Settings of tenants and of the folder, in the order of Loki's file.
+const TENANTS: &[Setting] = settings! {
     "auth_enabled", "auth.enabled" common,
         |c| Bool(&mut c.auth_enabled),
         "Whether requests must name their tenant in X-Scope-OrgID.";

@@ -115,6 +115,7 @@ fn every_setting_has_a_name_and_a_field_of_its_own() {
             "glommio",
             "epoll",
             "store",
+            "memberlist",
             "filter-only",
             "::7",
             "/7",
@@ -402,7 +403,6 @@ ruler:
     ignored.sort_unstable();
     let expected = [
         "common.replication_factor",
-        "common.ring",
         "ingester.query_store_max_look_back_period",
         "ingester.wal.enabled",
         "querier.query_ingesters_within",
@@ -487,7 +487,8 @@ common:
   compactor_grpc_address: 'loki.svc:9095'
   path_prefix: /var/loki
   replication_factor: 1
-  storage: {filesystem: {chunks_directory: /var/loki/chunks}}
+  ring: {instance_id: loki-0}
+  storage: {s3: {bucketnames: chunks, region: eu-west-1}}
 compactor: {}
 distributor: {}
 frontend: {scheduler_address: '', tail_proxy_url: 'http://querier:3100'}
@@ -509,7 +510,7 @@ query_range:
   results_cache: {cache: {default_validity: 12h}}
 ruler: {storage: {type: local}, wal: {dir: /var/loki/ruler-wal}}
 ruler_storage: {backend: s3}
-schema_config: {configs: [{from: 2024-04-01}]}
+schema_config: {configs: [{from: 2024-04-01, store: tsdb, object_store: s3, schema: v13, index: {prefix: index_, period: 24h}}]}
 server:
   grpc_listen_port: 9095
   http_listen_port: 3100

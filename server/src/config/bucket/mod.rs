@@ -171,6 +171,11 @@ impl BucketSettings {
     }
 }
 
+/// Whether there are errors about values of keys that name a bucket.
+pub(super) fn is_unread(errors: &[String]) -> bool {
+    errors.iter().any(|error| UNREAD.iter().any(|start| error.starts_with(start)))
+}
+
 /// The bucket that the settings name; `None`: everything is in the data folder. Appends a text for
 /// each fault, and each key without an effect.
 pub(super) fn decide(
@@ -180,7 +185,7 @@ pub(super) fn decide(
     ignored: &mut Vec<Vain>,
 ) -> Option<BucketConfig> {
     // A section that could not be read is no section that is missing.
-    if errors.iter().any(|error| UNREAD.iter().any(|start| error.starts_with(start))) {
+    if is_unread(errors) {
         return None;
     }
     let mut faults = Vec::new();
@@ -223,7 +228,8 @@ pub(super) fn decide(
         );
     } else if is_known {
         need(
-            config.wal.durability == Durability::Local,
+            // A cluster says itself that it needs a bucket.
+            config.wal.durability == Durability::Local || config.cluster_keys.is_cluster(),
             "wal.durability: store needs a bucket: set storage.bucket".to_owned(),
         );
         let defaults = BucketSettings::default();

@@ -82,7 +82,8 @@ mod tests {
     #[test]
     fn the_most_special_name_gives_the_reason() {
         for (flag, why) in [
-            ("memberlist.join", Some("there is one node")),
+            ("kafka-writer.topic", Some("there is one node")),
+            ("memberlist.retransmit-factor", Some("gossip has no such setting")),
             (
                 "store.chunks-cache.memcached.addresses",
                 Some("answers are kept in memory only, and no other results are"),
