@@ -9,6 +9,7 @@ mod ask;
 mod banner;
 mod bucket;
 mod cli;
+mod cluster;
 mod config;
 mod folder;
 mod front;

@@ -299,6 +299,7 @@ pub(super) const ORDERS: &[Order] = &[
             "cgroup label_map nearest",
             "access blocked choice elasticsearch foreign journald lines machine otlp ruler self stream_retention syslog tls yaml",
             "bucket deletion",
+            "cluster",
             "expand field limits",
             "advice check table tenants",
             "file print retention",
