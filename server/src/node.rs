@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use logsvc_http::ConnectionLimit;
+use logsvc_membership::membership::Membership;
 use logsvc_runtime::{Bell, Budget, Latch, ServiceManager};
 use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::deletion::NodeDeletions;
@@ -302,6 +303,15 @@ pub(crate) struct Asked {
     pub(crate) is_backing_up: AtomicBool,
 }
 
+/// What the start and the run have come to.
+#[derive(Debug, Default)]
+struct Course {
+    /// Where the node listens, once it does.
+    address: OnceLock<SocketAddr>,
+    /// Why the node did not come up or did not end well.
+    failure: OnceLock<String>,
+}
+
 /// See the module.
 pub(crate) struct NodeState {
     /// Settings.
@@ -338,10 +348,11 @@ pub(crate) struct NodeState {
     pub(crate) beats: Box<[AtomicU64]>,
     /// How the node and its bucket stand; says nothing without one.
     pub(crate) bucket: Arc<BucketStatus>,
+    /// Who else shares the bucket, once the node takes part; empty if there is one node.
+    pub(crate) membership: OnceLock<Membership>,
     /// Where the process runs, and what it was started with.
     pub(crate) surroundings: Surroundings,
-    address: OnceLock<SocketAddr>,
-    failure: OnceLock<String>,
+    course: Course,
 }
 
 impl NodeState {
@@ -370,9 +381,9 @@ impl NodeState {
             intake: IntakeHealth::new(cores),
             beats: (0..cores).map(|_| AtomicU64::new(0)).collect(),
             bucket: Arc::default(),
+            membership: OnceLock::new(),
             surroundings,
-            address: OnceLock::new(),
-            failure: OnceLock::new(),
+            course: Course::default(),
             config,
             entrance: Entrance {
                 tls: Certificates::new(tls),
@@ -385,25 +396,25 @@ impl NodeState {
 
     /// Why the node did not come up or did not end well, if so.
     pub(crate) fn failure(&self) -> Option<String> {
-        self.failure.get().cloned()
+        self.course.failure.get().cloned()
     }
 
     /// Where the node listens, once it does. Port 0 has been replaced by the real
     /// one.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
-        self.address.get().copied()
+        self.course.address.get().copied()
     }
 
     /// Where all cores listen: `local`, unless another core was faster.
     pub(crate) fn choose_address(&self, local: SocketAddr) -> SocketAddr {
-        *self.address.get_or_init(|| local)
+        *self.course.address.get_or_init(|| local)
     }
 
     /// Keeps the first failure and ends the node.
     pub(crate) fn fail(&self, text: String) {
         // Only the first failure matters; later ones follow from it. All cores may meet the same one.
-        let is_later = self.failure.set(text.clone()).is_err();
-        if !is_later || self.failure.get() != Some(&text) {
+        let is_later = self.course.failure.set(text.clone()).is_err();
+        if !is_later || self.course.failure.get() != Some(&text) {
             tracing::error!("{text}");
         }
         self.stop.trigger();

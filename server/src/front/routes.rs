@@ -310,8 +310,9 @@ routes! {
     BuildInfo "loki_api_v1_status_buildinfo" GET ["/loki/api/v1/status/buildinfo"]
         (SHOW.links(&[("", "version")]))
         => Ok(operations::build_info());
-    Memberlist "memberlist" ANY ["/memberlist"] (SHOW_NODE)
-        => Ok(pages::memberlist());
+    Memberlist "memberlist" ANY ["/memberlist"]
+        (SHOW_NODE.cross_site(CrossSite::OnlyGet).links(&[("", "nodes")]))
+        => front.operator.memberlist(&request).await;
     DrilldownLimits "loki_api_v1_drilldown_limits" GET ["/loki/api/v1/drilldown-limits"] (SHOW)
         => front.operator.drilldown_limits(&request);
 
@@ -515,6 +516,8 @@ mod tests {
             (Route::Delete, Method::GET, false),
             (Route::Tail, Method::GET, true),
             (Route::Ring, Method::POST, true),
+            (Route::Memberlist, Method::POST, true),
+            (Route::Memberlist, Method::GET, false),
             (Route::Query, Method::POST, false),
             (Route::Ready, Method::GET, false),
         ] {

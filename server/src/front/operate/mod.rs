@@ -2,6 +2,7 @@
 
 pub(super) mod admin;
 mod backups;
+mod memberlist;
 pub(super) mod operations;
 pub(super) mod pages;
 mod refusals;

@@ -1,4 +1,4 @@
-//! Pages for people: the landing page, the members of the rings, and `memberlist`.
+//! Pages for people: the landing page, and the members of the rings.
 //!
 //! This node is alone, so the members of every ring are its shards.
 
@@ -13,7 +13,7 @@ use crate::front::core::JSON;
 use crate::front::operate::{Operator, web_page};
 use crate::services::{Component, State};
 
-const HTML: &str = "text/html; charset=utf-8";
+pub(super) const HTML: &str = "text/html; charset=utf-8";
 
 /// The time on a ring page that stands for never.
 const NEVER: &str = "0001-01-01T00:00:00Z";
@@ -147,26 +147,21 @@ impl Ring {
     }
 }
 
-fn text_of(write: impl FnOnce(&mut Vec<u8>)) -> String {
+pub(super) fn text_of(write: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut out = Vec::new();
     write(&mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-fn page(title: &str, content: &str) -> String {
+pub(super) fn page(title: &str, content: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>{title}</title>\
          </head>\n<body>\n<h1>{title}</h1>\n{content}</body>\n</html>\n"
     )
-}
-
-/// There is no gossip.
-pub(crate) fn memberlist() -> Response {
-    Response::text(StatusCode::OK, "This instance doesn't use memberlist.")
 }
 
 /// The landing page, which links to other pages: each has a path and a purpose. Browsers are sent
