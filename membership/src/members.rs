@@ -2,18 +2,13 @@
 //!
 //! Guarantees: a list never changes; a newer one takes its place. Who waits for a change misses none.
 //!
-//! A mutex guards the pointer to the list (ARCHITECTURE.md, *Locks*). It is held for a copy of the
-//! pointer, or for a change of the one member of a node without others; never while a waker runs.
-//!
 //! What can go wrong: the list is a hint. It may lack members that live, and have some that do not.
 
 use std::collections::BTreeSet;
-#[expect(clippy::disallowed_types, reason = "see the module's header")]
-use std::sync::Mutex;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use logsvc_runtime::{Latch, Monotonic};
+use logsvc_runtime::{Monotonic, Published};
 
 use crate::identity::Identity;
 use crate::vitals::Vitals;
@@ -122,74 +117,34 @@ impl Members {
 
 /// The newest [`Members`], on all cores. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct View {
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    #[expect(clippy::disallowed_types, reason = "see the module's header")]
-    current: Mutex<Current>,
-}
-
-#[derive(Debug)]
-struct Current {
-    members: Arc<Members>,
-    /// Triggered when another version takes the place of this one.
-    replaced: Latch,
-}
+pub struct View(Published<Members>);
 
 impl View {
-    #[expect(clippy::disallowed_types, reason = "see the module's header")]
     pub(crate) fn new(members: Members) -> View {
-        let current = Current { members: Arc::new(members), replaced: Latch::new() };
-        View { shared: Arc::new(Shared { current: Mutex::new(current) }) }
-    }
-
-    fn with<T>(&self, with: impl FnOnce(&mut Current) -> T) -> T {
-        // A panic ends the process, so poison says nothing here.
-        with(&mut self.shared.current.lock().unwrap_or_else(PoisonError::into_inner))
+        View(Published::new(members))
     }
 
     /// The newest list.
     #[must_use]
     pub fn members(&self) -> Arc<Members> {
-        self.with(|current| Arc::clone(&current.members))
+        self.0.get()
     }
 
     /// Ends as soon as the newest list is of a later version than `seen`, and gives it.
     pub async fn changed(&self, seen: u64) -> Arc<Members> {
-        loop {
-            let (members, replaced) =
-                self.with(|current| (Arc::clone(&current.members), current.replaced.clone()));
-            if members.version > seen {
-                return members;
-            }
-            replaced.wait().await;
-        }
+        self.0.when(|members| members.version > seen).await
     }
 
     /// Changes the list.
     pub(crate) fn update(&self, change: impl FnOnce(&mut Members)) {
-        let replaced = self.with(|current| {
-            let members = Arc::make_mut(&mut current.members);
+        self.0.update(|members| {
             change(members);
             members.version += 1;
-            std::mem::take(&mut current.replaced)
         });
-        replaced.trigger();
     }
 
     /// Puts a list in the place of the former one.
     pub(crate) fn publish(&self, members: Members) {
-        let members = Arc::new(members);
-        let replaced = self.with(|current| {
-            let is_change = members.version != current.members.version;
-            current.members = members;
-            is_change.then(|| std::mem::take(&mut current.replaced))
-        });
-        if let Some(latch) = replaced {
-            latch.trigger();
-        }
+        self.0.replace(members);
     }
 }
