@@ -116,6 +116,12 @@ impl Member {
         &self.own.map
     }
 
+    /// The writer that the node is.
+    #[must_use]
+    pub fn me(&self) -> Epoch {
+        self.me
+    }
+
     /// The number of [`Member::map`].
     #[must_use]
     pub fn number(&self) -> u64 {

@@ -78,6 +78,9 @@ pub enum ShardRequest {
     TailPoll(TailPoll),
     /// End a subscription of the calling core.
     TailClose(u64),
+    /// Answered at once. Whoever has the answer knows that the shard has taken all earlier requests of
+    /// the same core in, and has made their snapshots.
+    Reach,
     /// Numbers for metrics.
     Status,
     /// Keep entries for other periods from this moment on.
@@ -217,9 +220,6 @@ pub enum AppendError {
     /// The memory for entries is used up.
     #[error("the memory for recent entries is used up")]
     HeadsFull,
-    /// The batch has streams of partitions that the shard does not own, or is about to give up.
-    #[error("another node owns a stream of the batch")]
-    NotOwner,
     /// The shard is stopping.
     #[error("the shard is stopping")]
     Stopping,
@@ -236,6 +236,9 @@ pub enum ShardReply {
     /// To [`ShardRequest::Append`]: it uses streams that the shard does not know, or has
     /// forgotten since. Nothing is stored. To be sent again with all definitions.
     Unknown(Box<AppendRequest>),
+    /// To [`ShardRequest::Append`]: it has streams of partitions that the shard does not own, or is
+    /// about to give up. Nothing is stored.
+    Elsewhere(Box<AppendRequest>),
     /// To [`ShardRequest::Leaf`], [`ShardRequest::Share`] and [`ShardRequest::TailJoin`].
     Leaf(Result<Box<LeafReply>, ScanError>),
     /// To [`ShardRequest::LabelNames`] and [`ShardRequest::LabelValues`]: sorted; and how many parts
@@ -248,6 +251,8 @@ pub enum ShardReply {
     Unlisted(ScanError),
     /// To [`ShardRequest::TailPoll`] and [`ShardRequest::TailClose`].
     Tailed(Vec<TailBatch>),
+    /// To [`ShardRequest::Reach`].
+    Reached,
     /// To [`ShardRequest::Status`].
     Status(Box<ShardStatus>),
     /// To [`ShardRequest::Retain`], [`ShardRequest::Hide`] and [`ShardRequest::Unhide`].

@@ -70,6 +70,11 @@ impl TenantScope {
         self.view == View::Plain
     }
 
+    /// Whether equal streams of several tenants are not told apart.
+    pub fn is_merged(&self) -> bool {
+        self.view == View::Merged
+    }
+
     /// The tenants.
     pub fn tenants(&self) -> &[TenantId] {
         &self.tenants

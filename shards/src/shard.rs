@@ -427,6 +427,7 @@ impl Shard {
             ShardRequest::Lose(partitions) => self.lose(&partitions, effects),
             // The host answers it.
             ShardRequest::Edits => ShardReply::Edits(ShardEdits::default()),
+            ShardRequest::Reach => ShardReply::Reached,
             ShardRequest::Status => ShardReply::Status(Box::new(self.status())),
         };
         effects.push(Effect::Reply(reply_to, reply));

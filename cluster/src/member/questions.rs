@@ -48,6 +48,15 @@ impl Member {
         if tenure.ready <= now { Accept::Yes } else { Accept::NotYet }
     }
 
+    /// From when on entries of a partition may be accepted, as far as this node knows; `None`: it does
+    /// not own the partition, or it is handing it over.
+    #[must_use]
+    pub fn accepts_from(&self, partition: Partition) -> Option<Monotonic> {
+        let tenure = self.tenure(partition)?;
+        let stays = tenure.handing == Handing::No && !self.gives_away(partition);
+        stays.then_some(tenure.ready)
+    }
+
     /// Whether a query of these partitions, by the map of this number, may be answered now.
     #[must_use]
     pub fn may_answer(&self, partitions: &[Partition], number: u64, now: Monotonic) -> Answer {

@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use logsvc_cluster::map::{Map, Partition};
 use logsvc_cluster::member::{Accept, Answer, Input, Member, Stop};
-use logsvc_runtime::{Bell, CoreId, Monotonic};
+use logsvc_runtime::{Bell, CoreId, Monotonic, Published};
+
+use super::routes::Routes;
 
 /// A node among others, as far as its core knows. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -21,17 +23,21 @@ pub(super) struct Shared {
     pub(super) bell: Bell,
     /// The cores that have the partitions.
     pub(super) cores: RefCell<BTreeMap<Partition, CoreId>>,
+    /// What all cores of the node see.
+    pub(super) routes: Published<Routes>,
     /// Whether the shards have exactly the partitions that the member owns.
     pub(super) is_in_step: Cell<bool>,
 }
 
 impl MemberHandle {
     pub(super) fn new(member: Member) -> MemberHandle {
+        let routes = Published::new(Routes::of_new(&member));
         MemberHandle(Rc::new(Shared {
             member: RefCell::new(member),
             inputs: RefCell::default(),
             bell: Bell::new(),
             cores: RefCell::default(),
+            routes,
             is_in_step: Cell::new(true),
         }))
     }
@@ -58,9 +64,33 @@ impl MemberHandle {
         }
     }
 
+    /// [`MemberHandle::may_answer`] for all partitions that the node owns by the map of this number.
+    pub fn may_answer_all(&self, number: u64, now: Monotonic) -> Answer {
+        let owned: Vec<Partition> = {
+            let member = self.0.member.borrow();
+            let (map, me) = (member.map(), member.me());
+            let partitions = map.partitions().map(|(partition, _)| partition);
+            partitions.filter(|partition| map.live_owner(*partition) == Some(me)).collect()
+        };
+        self.may_answer(&owned, number, now)
+    }
+
     /// The core whose shard has a partition.
     pub fn core_of(&self, partition: Partition) -> Option<CoreId> {
         self.0.cores.borrow().get(&partition).copied()
+    }
+
+    /// Where entries go, for all cores.
+    pub fn routes(&self) -> &Published<Routes> {
+        &self.0.routes
+    }
+
+    /// Tells all cores what has changed.
+    pub(super) fn publish(&self) {
+        let (member, cores) = (self.0.member.borrow(), self.0.cores.borrow());
+        if let Some(next) = self.0.routes.get().next(&member, &cores) {
+            self.0.routes.replace(next);
+        }
     }
 
     /// The newest map that is known, and its number.

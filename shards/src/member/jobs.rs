@@ -123,7 +123,9 @@ pub(super) async fn resume<R: Runtime>(
     replies.into_iter().try_for_each(owned)
 }
 
-/// Has partitions settled, and gives the position of the log that has all of them.
+/// Has partitions settled, and gives the position of the log that has all of them. All pushes that were
+/// accepted for them have been answered then: when the node has given everything away it ends its own
+/// log, and a push that waits for it would fail.
 pub(super) async fn settle<R: Runtime>(
     tools: &Tools<R>,
     by_core: ByCore,
@@ -133,6 +135,12 @@ pub(super) async fn settle<R: Runtime>(
             ShardReply::Settled(Ok(())) => {}
             ShardReply::Settled(Err(why)) => return Err(MemberError::Shards(why)),
             other => return Err(MemberError::Shards(Arc::from(format!("{other:?}")))),
+        }
+    }
+    if let Some(sink) = &tools.sink {
+        let mark = sink.sent();
+        while !sink.is_confirmed(&mark) && !sink.numbers().is_lost {
+            tools.runtime.sleep_until(tools.runtime.now().after(LOOK_INTERVAL)).await;
         }
     }
     Ok(tools.recorded().await)

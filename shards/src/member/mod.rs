@@ -20,6 +20,7 @@ mod handle;
 mod jobs;
 mod maps;
 mod replay;
+mod routes;
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -39,6 +40,7 @@ use logsvc_store::Store;
 use self::engine::{Engine, JobEnd};
 pub use self::handle::MemberHandle;
 use self::jobs::Tools;
+pub use self::routes::{Here, Place, Routes};
 use crate::follower::{BucketStatus, OwnedSegments};
 use crate::lanes::{Lanes, Stopped};
 use crate::messages::{ShardReply, ShardRequest};
@@ -171,6 +173,7 @@ impl<R: Runtime> MemberDriver<R> {
                 Event::Tick => self.step(Input::Tick),
                 Event::Lost => self.step(Input::Fenced),
             }
+            self.handle.publish();
             if let Some(stop) = self.handle.stopped() {
                 return Err(stop.into());
             }

@@ -141,11 +141,11 @@ async fn append<R: Runtime>(
         let failure = match tools.lanes.ask(core, &request).await? {
             ShardReply::Append(Ok(outcome)) if outcome.refused_streams.is_empty() => return Ok(()),
             ShardReply::Append(Ok(_)) => AppendError::HeadsFull,
-            ShardReply::Append(Err(error @ (AppendError::NotOwner | AppendError::Stopping))) => {
+            ShardReply::Append(Err(error @ AppendError::Stopping)) => {
                 return Err(MemberError::Shards(Arc::from(error.to_string())));
             }
             ShardReply::Append(Err(error)) => error,
-            // It has all definitions.
+            // It has all definitions, and the shard owns their partitions.
             other => return Err(MemberError::Shards(Arc::from(format!("{other:?}")))),
         };
         tracing::debug!(%failure, "a replayed batch is tried again");

@@ -59,6 +59,8 @@ enum Refusal {
     NoStreams(AppendRequest),
     /// The push uses streams that are neither known nor defined.
     Unknown(AppendRequest),
+    /// The push has streams of partitions that the shard does not own, or is about to give up.
+    Elsewhere(AppendRequest),
 }
 
 impl From<AppendError> for Refusal {
@@ -203,9 +205,14 @@ impl Shard {
             Err(Refusal::Unknown(request)) => {
                 effects.push(Effect::Reply(reply_to, ShardReply::Unknown(Box::new(request))));
             }
+            Err(Refusal::Elsewhere(request)) => {
+                effects.push(Effect::Reply(reply_to, ShardReply::Elsewhere(Box::new(request))));
+            }
             Err(refusal) => {
                 let error = match refusal {
-                    Refusal::Unknown(_) | Refusal::NoStreams(_) => AppendError::UnknownStream,
+                    Refusal::Unknown(_) | Refusal::NoStreams(_) | Refusal::Elsewhere(_) => {
+                        AppendError::UnknownStream
+                    }
                     Refusal::Error(error) => error,
                     // The memory is full because the disk refuses to take it over.
                     Refusal::NoMemory(_) => match self.sealing.failure() {
@@ -233,8 +240,8 @@ impl Shard {
         if self.stop.begun {
             return Err(AppendError::Stopping.into());
         }
-        if request.definitions.iter().any(|definition| self.ownership.refuses(definition.id)) {
-            return Err(AppendError::NotOwner.into());
+        if self.ownership.refuses_some(&request) {
+            return Err(Refusal::Elsewhere(request));
         }
         // Nothing is remembered of a push that has no chance.
         self.wal.accepts(request.batch.len(), 0, context.now).map_err(AppendError::from)?;
@@ -368,9 +375,6 @@ impl Shard {
         self.counters.checks += 1;
         for section in sections(batch) {
             let section = section.map_err(|error| AppendError::Malformed(error.to_string()))?;
-            if self.ownership.refuses(section.stream) {
-                return Err(AppendError::NotOwner);
-            }
             let slot = *self.by_id.get(&section.stream).ok_or(AppendError::UnknownStream)?;
             let check = self.counters.checks;
             let stream = &mut self.streams[slot as usize];

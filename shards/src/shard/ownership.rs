@@ -14,12 +14,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use logsvc_proto::StreamId;
 use logsvc_runtime::mesh::ReplyTo;
+use logsvc_segment::batch::sections;
 
 use super::{Effect, Shard};
 use crate::index::Slot;
-use crate::messages::{GainRequest, GainedSegment, ShardReply};
+use crate::messages::{AppendRequest, GainRequest, GainedSegment, ShardReply};
 use crate::sealed::SealedSegment;
 use crate::types::OwnedPartitions;
 
@@ -64,9 +64,12 @@ impl Ownership {
         }
     }
 
-    /// Whether entries of a stream are refused.
-    pub(super) fn refuses(&self, stream: StreamId) -> bool {
-        self.accepting.as_ref().is_some_and(|accepting| !accepting.has(stream))
+    /// Whether a push has streams whose entries are refused.
+    pub(super) fn refuses_some(&self, request: &AppendRequest) -> bool {
+        let Some(accepting) = &self.accepting else { return false };
+        request.definitions.iter().any(|definition| !accepting.has(definition.id))
+            // What is damaged is told later.
+            || sections(&request.batch).map_while(Result::ok).any(|one| !accepting.has(one.stream))
     }
 
     /// Whether all of some partitions are settled.

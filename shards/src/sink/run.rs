@@ -150,7 +150,8 @@ impl<R: Runtime> Sink<R> {
         self.ways.spares.free();
         if let Err(error) = &result {
             self.status.note_lost();
-            tracing::error!("no entry is acknowledged any more: {error}");
+            // The caller knows whether this is a failure.
+            tracing::warn!("no entry is acknowledged any more: {error}");
             let why: Arc<str> = error.to_string().into();
             for core in &self.ways.cores {
                 // A core that is gone asks nothing.

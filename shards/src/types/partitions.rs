@@ -128,8 +128,12 @@ impl Layout {
 
     /// The core that owns a stream.
     pub fn core_of(self, stream: StreamId) -> u16 {
-        let partition = u32::from(stream.shard(self.partitions));
-        (partition * u32::from(self.cores) / u32::from(self.partitions)) as u16
+        self.core_of_partition(stream.shard(self.partitions))
+    }
+
+    /// The core that owns a partition.
+    pub fn core_of_partition(self, partition: u16) -> u16 {
+        (u32::from(partition) * u32::from(self.cores) / u32::from(self.partitions)) as u16
     }
 
     /// The partitions that a core owns; those of the last one if there is no such core.

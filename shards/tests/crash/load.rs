@@ -316,10 +316,9 @@ impl Client {
                     AppendError::Bucket(_) => Outcome::Unknown,
                     AppendError::Malformed(text) => panic!("{text}"),
                     AppendError::UnknownStream => panic!("all streams were defined"),
-                    AppendError::Log(_)
-                    | AppendError::HeadsFull
-                    | AppendError::NotOwner
-                    | AppendError::Stopping => Outcome::Refused,
+                    AppendError::Log(_) | AppendError::HeadsFull | AppendError::Stopping => {
+                        Outcome::Refused
+                    }
                 };
                 self.note(entries, |_| outcome);
                 false
