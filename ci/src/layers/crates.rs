@@ -35,6 +35,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "logsvc-cluster",
         ],
     ),
+    (
+        "logsvc-peers",
+        &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-http", "logsvc-shards"],
+    ),
     ("logsvc-rules", &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-http"]),
     (
         "logsvc-server",
@@ -48,6 +52,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "logsvc-membership",
             "logsvc-segment",
             "logsvc-shards",
+            "logsvc-cluster",
+            "logsvc-membership",
+            "logsvc-peers",
             "logsvc-rules",
         ],
     ),
@@ -69,6 +76,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "logsvc-rules",
             "logsvc-cluster",
             "logsvc-membership",
+            "logsvc-peers",
             "logsvc-testkit",
         ],
     ),

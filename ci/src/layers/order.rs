@@ -40,7 +40,7 @@ pub(super) const ORDERS: &[Order] = &[
             // Parts that know nothing of the trait.
             "aligned bell closing coop entropy fair_queue huge_pages interfaces latch names open_files \
              owned_bytes panics poison pool priority race ring_probe",
-            "service_manager shared_run traits",
+            "published service_manager shared_run traits",
             // Parts of backends, and values that wait.
             "clock commits dial file_ops mesh owners srv turns",
             "budget conformance leaving pressure signals socket udp",
@@ -176,6 +176,7 @@ pub(super) const ORDERS: &[Order] = &[
         module: "driver",
         floors: &["self", "exchange stopping", "sockets", "joining owner"],
     },
+    Order { krate: "peers", module: "", floors: &["frame", "push question", "service", "client"] },
     Order { krate: "store", module: "cloud", floors: &["connector errors", "config", "self"] },
     Order {
         krate: "store",
@@ -285,8 +286,9 @@ pub(super) const ORDERS: &[Order] = &[
             "banner cli folder logging",
             "metrics",
             "refusals",
-            "node",
-            "bucket cluster front reload ruler watch",
+            "cluster+node",
+            "bucket",
+            "front reload ruler watch",
             "listen tools",
             "app",
             "self",
@@ -312,8 +314,9 @@ pub(super) const ORDERS: &[Order] = &[
         floors: &[
             "cors",
             "core cross_site",
-            "access gate ingest query",
-            "delete explore operate rules syslog tail",
+            "access gate query",
+            "ingest",
+            "delete explore operate peers rules syslog tail",
             "routes+self",
         ],
     },

@@ -19,6 +19,8 @@ pub mod http;
 pub mod logql;
 #[cfg(feature = "membership")]
 pub mod membership;
+#[cfg(feature = "peers")]
+pub mod peers;
 #[cfg(feature = "proto")]
 pub mod proto;
 #[cfg(feature = "rules")]

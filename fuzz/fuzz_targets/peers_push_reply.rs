@@ -1,0 +1,7 @@
+//! Answers to pushes.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let _ = logsvc_fuzz_bodies::peers::push_reply(data);
+});

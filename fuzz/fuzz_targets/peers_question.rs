@@ -1,0 +1,7 @@
+//! Questions from node to node.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let _ = logsvc_fuzz_bodies::peers::question(data);
+});

@@ -1,0 +1,7 @@
+//! Answers to questions.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let _ = logsvc_fuzz_bodies::peers::reply(data);
+});

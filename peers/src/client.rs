@@ -1,0 +1,189 @@
+//! Sends messages to other nodes: one client per core.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use logsvc_http::client::{Client, ClientConfig, ClientError, ClientRequest, Target};
+use logsvc_runtime::{Denied, Dial, Grant, Runtime};
+
+use crate::frame::Damaged;
+use crate::push::PushReply;
+use crate::service::{PUSH_PATH, QUESTION_PATH};
+
+/// Connections to one node that a core keeps.
+const IDLE_CONNECTIONS: usize = 64;
+
+/// How long a connection may take to come about. A node that lives answers in milliseconds.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Longest time in which no byte of a message moves.
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// No answer takes longer. Requests have timeouts of their own.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
+
+/// Longest answer to a push. It tells which streams were refused, with their labels, all of which
+/// the push had. Memory for it grows with what comes.
+const PUSH_REPLY_MAX_BYTES: u64 = 128 << 20;
+
+/// What was sent to other nodes, and what came back. Shared by the cores of a node.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// Messages that were sent.
+    pub messages: AtomicU64,
+    /// Messages that got no answer.
+    pub failures: AtomicU64,
+    /// Bytes of messages that were sent.
+    pub sent_bytes: AtomicU64,
+    /// Bytes of their answers.
+    pub received_bytes: AtomicU64,
+}
+
+impl Traffic {
+    fn add(counter: &AtomicU64, amount: u64) {
+        counter.fetch_add(amount, Ordering::Relaxed);
+    }
+}
+
+/// Why a message has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Unanswered {
+    /// Nobody has answered.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The address of the node is none.
+    #[error("the address {0} of a node is none")]
+    Address(String),
+    /// The answer says that the message cannot be read, or is for somebody else.
+    #[error("the node {address} says {status}: {text}")]
+    Status {
+        /// The node.
+        address: String,
+        /// The status.
+        status: StatusCode,
+        /// The text.
+        text: String,
+    },
+    /// The answer cannot be read.
+    #[error("the answer of the node {address} cannot be read: {damaged}")]
+    Damaged {
+        /// The node.
+        address: String,
+        /// Why not.
+        damaged: Damaged,
+    },
+    /// There is no memory for the answer.
+    #[error("there is no memory for the answer of a node")]
+    Memory(Denied),
+}
+
+/// See the module.
+pub struct Peers<R: Runtime, D: Dial> {
+    client: Client<R, D>,
+    scheme: &'static str,
+    traffic: Arc<Traffic>,
+}
+
+impl<R: Runtime, D: Dial> Peers<R, D> {
+    /// The client of a core. Connections are encrypted if `is_secure` says so.
+    pub fn new(runtime: R, dialer: D, is_secure: bool, traffic: Arc<Traffic>) -> Peers<R, D> {
+        let config = ClientConfig {
+            connect_timeout: CONNECT_TIMEOUT,
+            head_timeout: HEAD_TIMEOUT,
+            progress_timeout: PROGRESS_TIMEOUT,
+            max_idle_per_destination: IDLE_CONNECTIONS,
+            ..ClientConfig::default()
+        };
+        let scheme = if is_secure { "https" } else { "http" };
+        Peers { client: Client::new(runtime, dialer, config), scheme, traffic }
+    }
+
+    /// Sends a [`crate::push::Push`] to the node at an address.
+    ///
+    /// # Errors
+    /// See [`Unanswered`]. Perhaps the entries are stored.
+    pub async fn push(
+        &self,
+        address: &str,
+        message: Bytes,
+        timeout: Duration,
+    ) -> Result<PushReply, Unanswered> {
+        let mut nothing = None;
+        let bytes = self.counted(address, PUSH_PATH, message, timeout, &mut nothing).await?;
+        PushReply::decode(&bytes)
+            .map_err(|damaged| Unanswered::Damaged { address: address.to_owned(), damaged })
+    }
+
+    /// Sends a [`crate::question::Question`] to the node at an address. The answer is the bytes of a
+    /// [`crate::question::Reply`], whose memory was added to `memory`.
+    ///
+    /// # Errors
+    /// See [`Unanswered`].
+    pub async fn ask(
+        &self,
+        address: &str,
+        message: Bytes,
+        timeout: Duration,
+        memory: &mut Grant,
+    ) -> Result<Vec<u8>, Unanswered> {
+        self.counted(address, QUESTION_PATH, message, timeout, &mut Some(memory)).await
+    }
+
+    async fn counted(
+        &self,
+        address: &str,
+        path: &str,
+        message: Bytes,
+        timeout: Duration,
+        memory: &mut Option<&mut Grant>,
+    ) -> Result<Vec<u8>, Unanswered> {
+        Traffic::add(&self.traffic.messages, 1);
+        Traffic::add(&self.traffic.sent_bytes, message.len() as u64);
+        let answered = self.send(address, path, message, timeout, memory).await;
+        match &answered {
+            Ok(bytes) => Traffic::add(&self.traffic.received_bytes, bytes.len() as u64),
+            Err(_) => Traffic::add(&self.traffic.failures, 1),
+        }
+        answered
+    }
+
+    async fn send(
+        &self,
+        address: &str,
+        path: &str,
+        message: Bytes,
+        timeout: Duration,
+        memory: &mut Option<&mut Grant>,
+    ) -> Result<Vec<u8>, Unanswered> {
+        let target = Target::parse(&format!("{}://{address}{path}", self.scheme))
+            .map_err(|_| Unanswered::Address(address.to_owned()))?;
+        let max_bytes = if memory.is_some() { u64::MAX >> 1 } else { PUSH_REPLY_MAX_BYTES };
+        let mut request = ClientRequest::new(Method::POST, target)
+            .with_shared_body(message)
+            .with_timeout(timeout);
+        // Entries are a set, and questions change nothing.
+        request.may_repeat = Some(true);
+        request.max_body_bytes = Some(max_bytes);
+        let response = self.client.send(request).await?;
+        let status = response.status;
+        if status != StatusCode::OK {
+            let text = response.first_bytes(1 << 10).await.unwrap_or_default();
+            let text = String::from_utf8_lossy(&text).trim_end().to_owned();
+            return Err(Unanswered::Status { address: address.to_owned(), status, text });
+        }
+        // Nodes always tell the length, so that memory is there before the bytes.
+        let Some(len_bytes) = response.left_bytes() else {
+            let damaged = Damaged::Message("it does not say how long it is".to_owned());
+            return Err(Unanswered::Damaged { address: address.to_owned(), damaged });
+        };
+        if let Some(memory) = memory {
+            memory.grow(len_bytes).map_err(Unanswered::Memory)?;
+        }
+        // A longer one was refused with its head.
+        let len = usize::try_from(len_bytes.min(max_bytes)).unwrap_or(usize::MAX);
+        Ok(response.collect(len).await?)
+    }
+}

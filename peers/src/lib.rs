@@ -1,0 +1,20 @@
+//! What nodes of a cluster ask each other: to store entries, and to answer for their part of a query.
+//!
+//! [`frame`] has the bytes that all messages share, [`push`] and [`question`] the messages,
+//! [`client`] sends them to a node, and [`service`] takes them from other nodes. All of it is on
+//! HTTP/1.1: `POST /v1/push` and `POST /v1/question`, one frame in each direction.
+//! `docs/format.md` has the bytes (*Messages between nodes*).
+//!
+//! Guarantees: arbitrary bytes are refused without panic, and with memory in proportion to them. A
+//! frame that was cut or changed on its way is noticed. Fields that a later version adds are passed
+//! over, so nodes of two versions work together.
+//!
+//! What can go wrong: an answer that does not come tells nothing about what became of the request.
+//! Whoever can connect to the port of this service can read and write everything: it belongs in a
+//! private network, or behind certificates on both sides.
+
+pub mod client;
+pub mod frame;
+pub mod push;
+pub mod question;
+pub mod service;

@@ -1,0 +1,89 @@
+//! Takes messages of other nodes from HTTP.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, StatusCode};
+use logsvc_http::{Admission, Disconnect, Request, RequestHead, Response, ResponseBody, Service};
+use logsvc_runtime::Reservation;
+
+use crate::frame::Damaged;
+
+/// Where pushes go.
+pub(crate) const PUSH_PATH: &str = "/v1/push";
+/// Where questions go.
+pub(crate) const QUESTION_PATH: &str = "/v1/question";
+
+/// Longest push: a batch, which has 64 MiB at most, and the definitions of its streams. Their labels
+/// come from one request, which has 100 MB unless the settings allow more. Memory for a body is
+/// reserved as it comes.
+const PUSH_MAX_BYTES: u64 = 256 << 20;
+
+/// Longest question. A query has 128 KiB at most, and each leaf a part of it.
+const QUESTION_MAX_BYTES: u64 = 16 << 20;
+
+/// Answers other nodes.
+#[allow(async_fn_in_trait)]
+pub trait Answerer: 'static {
+    /// Takes the bytes of a [`crate::push::Push`]; gives those of a [`crate::push::PushReply`].
+    ///
+    /// # Errors
+    /// The bytes are no push.
+    async fn push(&self, message: Vec<u8>, memory: Option<Reservation>)
+    -> Result<Vec<u8>, Damaged>;
+
+    /// Takes the bytes of a [`crate::question::Sent`]; gives those of a
+    /// [`crate::question::Reply`]. `disconnect` says when nobody waits for it any more.
+    ///
+    /// # Errors
+    /// The bytes are no question.
+    async fn question(&self, message: &[u8], disconnect: &Disconnect) -> Result<Vec<u8>, Damaged>;
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct PeerService<A>(Rc<A>);
+
+impl<A: Answerer> PeerService<A> {
+    /// Answers by `answerer`.
+    pub fn new(answerer: Rc<A>) -> PeerService<A> {
+        PeerService(answerer)
+    }
+}
+
+impl<A: Answerer> Service for PeerService<A> {
+    fn admit(&self, head: &RequestHead, _peer: SocketAddr) -> Admission {
+        let max_bytes = match (&head.method, &head.path[..]) {
+            (&Method::POST, PUSH_PATH) => PUSH_MAX_BYTES,
+            (&Method::POST, QUESTION_PATH) => QUESTION_MAX_BYTES,
+            _ => {
+                let text = "this port is for other nodes of the cluster\n";
+                return Admission::Refuse(Response::text(StatusCode::NOT_FOUND, text));
+            }
+        };
+        Admission::Body { max_bytes, account: None }
+    }
+
+    async fn call(&self, request: Request) -> Response {
+        let Request { head, body, disconnect, .. } = request;
+        let (message, memory) = body.into_parts();
+        let answered = match &head.path[..] {
+            PUSH_PATH => self.0.push(message, memory).await,
+            _ => {
+                let _memory = memory;
+                self.0.question(&message, &disconnect).await
+            }
+        };
+        match answered {
+            Ok(bytes) => {
+                let mut response = Response::new(StatusCode::OK);
+                let octets = HeaderValue::from_static("application/octet-stream");
+                response.headers.insert(CONTENT_TYPE, octets);
+                response.body = ResponseBody::Full(bytes);
+                response
+            }
+            Err(damaged) => Response::text(StatusCode::BAD_REQUEST, format!("{damaged}\n")),
+        }
+    }
+}
