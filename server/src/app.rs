@@ -42,6 +42,7 @@ use logsvc_store::Store;
 
 use crate::banner;
 use crate::bucket;
+use crate::cluster::{self, MemberMesh, OneOfMany};
 use crate::config::{Config, DeletionMode, LimitsOfTenants, retention};
 use crate::folder;
 use crate::front::{self, Front, Lanes, Shared, was_prepared};
@@ -87,6 +88,7 @@ pub(crate) struct Boot {
     keeper_mesh: Mesh<DeletionRequest, DeletionReply>,
     rule_mesh: RuleMesh,
     ruler_mesh: Mesh<RulesRequest, RulesReply>,
+    member_mesh: MemberMesh,
     /// The ways to the sink, if the bucket gets the log.
     sinks: Option<SinkMesh>,
 }
@@ -128,7 +130,9 @@ impl Boot {
         };
         let metrics = NodeMetrics::new(cores, front::METRIC_NAMES);
         let sinks = bucket::sinks(&config);
-        let node = NodeState::new(config, limits, doors, stop, metrics, surroundings);
+        let of_sinks = || sinks.as_ref().map(|sinks| Arc::clone(sinks.status()));
+        let cluster = config.cluster.as_ref().map(|_| Arc::new(OneOfMany::new(of_sinks())));
+        let node = NodeState::new(config, limits, doors, stop, metrics, cluster, surroundings);
         Boot {
             shared: Shared::new(&node),
             node: Arc::new(node),
@@ -144,6 +148,7 @@ impl Boot {
             keeper_mesh: Mesh::new(cores, keeper_options),
             rule_mesh: rule_mesh(cores),
             ruler_mesh: Mesh::new(cores, ruler_options),
+            member_mesh: cluster::mesh(cores),
             sinks,
         }
     }
@@ -164,13 +169,21 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
     drop(runtime.spawn(rule_caller.pump_replies()));
     let (ruler_caller, ruler_inbox) = boot.ruler_mesh.attach(runtime.core());
     drop(runtime.spawn(ruler_caller.pump_replies()));
+    let (member_caller, member_inbox) = boot.member_mesh.attach(runtime.core());
+    drop(runtime.spawn(member_caller.pump_replies()));
     let (core, node) = (runtime.core(), Arc::clone(&boot.node));
     let services = &node.services;
     services.set_some(core, &Component::FRONT, State::Starting);
     let lanes_ruler = ruler_caller.clone();
-    let lanes = Lanes { shards: caller.clone(), keeper: keeper_caller, ruler: ruler_caller };
+    let lanes = Lanes {
+        shards: caller.clone(),
+        keeper: keeper_caller,
+        ruler: ruler_caller,
+        member: member_caller,
+    };
     let front = Front::new(runtime.clone(), Arc::clone(&node), boot.shared.clone(), lanes);
     let serving = listen::start(&runtime, &node, &front);
+    let answering = listen::start_for_peers(&runtime, &node, &front).await;
     drop(runtime.spawn(watch::run(runtime.clone(), Arc::clone(&node))));
 
     let asked = Arc::clone(&node.metrics.core(core).asked_of_bucket);
@@ -203,6 +216,7 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
     let (keeper_stop, ruler_stop) = (Latch::new(), Latch::new());
     let follower_stop = Latch::new();
     let (mut keeping, mut ruling, mut following) = (None, None, Vec::new());
+    let mut membership = None;
     if runtime.core().0 == 0 {
         node.recovered.wait().await;
         let kept = bucket::kept_files(&node.config);
@@ -211,7 +225,9 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
         {
             let (sinks, kept) = (boot.sinks.as_ref(), kept.clone());
             let parts = bucket::Parts { store, sinks, kept };
-            following = bucket::follow(&runtime, &node, folder, parts, &caller, &follower_stop);
+            let stop = &follower_stop;
+            (following, membership) =
+                bucket::follow(&runtime, &node, folder, parts, &caller, stop, member_inbox);
         }
         if let Some(keeper) = keeper(&runtime, &boot, &caller, kept.clone()) {
             keeping = Some(runtime.spawn(keeper.run(keeper_inbox, keeper_stop.clone())));
@@ -259,9 +275,19 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
         if let Some(keeping) = keeping {
             keeping.await;
         }
+        // Others go on asking this node until it has nothing any more.
+        if let Some(membership) = membership {
+            membership.leave(&runtime).await;
+        }
+        if let Some(cluster) = &node.cluster {
+            cluster.peers_stop.trigger();
+        }
         boot.start.keeper_ended.trigger();
     }
     boot.start.keeper_ended.wait().await;
+    if let Some(answering) = answering {
+        answering.await;
+    }
     if shard_runs {
         stop_shard(&runtime, &node, &caller).await;
     }
@@ -337,6 +363,7 @@ async fn open_folder<R: Runtime>(
     let data_dir = &node.config.data_dir;
     let options = OpenOptions {
         ignores_unknown_versions: node.config.ignore_unknown_versions,
+        is_member: node.config.cluster.is_some(),
         ..OpenOptions::default()
     };
     let deadline = runtime.now().after(LEAVING_PATIENCE);

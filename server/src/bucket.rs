@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use logsvc_cluster::member::Answer;
 use logsvc_http::client::{Client, ClientConfig};
-use logsvc_runtime::mesh::Caller;
+use logsvc_runtime::mesh::{Caller, Inbox};
 use logsvc_runtime::{Latch, Runtime};
-use logsvc_shards::follower::{Follower, FollowerConfig};
+use logsvc_shards::follower::{Follower, FollowerConfig, OwnedSegments};
 use logsvc_shards::kept::KeptFiles;
 use logsvc_shards::ledger::LedgerOptions;
+use logsvc_shards::member::MemberParts;
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::node::Node;
 use logsvc_shards::sink::{SinkConfig, SinkMesh};
@@ -16,14 +18,15 @@ use logsvc_store::cloud::CloudBucket;
 use logsvc_store::folder::FolderBucket;
 use logsvc_store::{Counters, Store};
 
+use crate::cluster::{self, MemberRequest, MemberTask};
 use crate::config::{BucketConfig, Config, Durability};
 use crate::node::{NodeState, PART_MAX_BYTES, PART_MIN_BYTES};
 use crate::version;
 
 #[cfg(feature = "tls")]
-type Dialer<R> = logsvc_tls::TlsDialer<R>;
+pub(crate) type Dialer<R> = logsvc_tls::TlsDialer<R>;
 #[cfg(not(feature = "tls"))]
-type Dialer<R> = logsvc_runtime::PlainDialer<R>;
+pub(crate) type Dialer<R> = logsvc_runtime::PlainDialer<R>;
 
 /// Memory for log on its way into the bucket.
 const SINK_MEMORY_MIN_BYTES: u64 = 4 << 20;
@@ -81,14 +84,14 @@ async fn client<R: Runtime>(runtime: &R) -> Result<Client<R, Dialer<R>>, String>
 }
 
 #[cfg(feature = "tls")]
-async fn dialer<R: Runtime>(runtime: &R) -> Result<Dialer<R>, String> {
+pub(crate) async fn dialer<R: Runtime>(runtime: &R) -> Result<Dialer<R>, String> {
     let settings = logsvc_tls::ClientTlsSettings::default();
     let loaded = Dialer::load(runtime.clone(), &settings).await;
     loaded.map_err(|error| format!("cannot use the bucket: {error}"))
 }
 
 #[cfg(not(feature = "tls"))]
-async fn dialer<R: Runtime>(runtime: &R) -> Result<Dialer<R>, String> {
+pub(crate) async fn dialer<R: Runtime>(runtime: &R) -> Result<Dialer<R>, String> {
     Ok(Dialer::new(runtime.clone()))
 }
 
@@ -116,6 +119,15 @@ pub(crate) fn kept_files(config: &Config) -> Option<KeptFiles> {
     Some(KeptFiles::new(config.wal.durability == Durability::Store))
 }
 
+/// The node cannot go on, unless it leaves the others: whoever has given everything away ends its own
+/// logs.
+fn end(node: &NodeState, text: String) {
+    match &node.cluster {
+        Some(cluster) if cluster.is_leaving() => tracing::debug!("{text}"),
+        _ => node.fail(text),
+    }
+}
+
 /// The bucket of core 0.
 pub(crate) struct Parts<'a, R: Runtime> {
     pub(crate) store: Store<R>,
@@ -124,7 +136,8 @@ pub(crate) struct Parts<'a, R: Runtime> {
 }
 
 /// Begins to bring segments into the bucket, and the log if it gets it, until the latch is
-/// triggered. The node ends if the bucket is another's. For core 0.
+/// triggered. The node ends if the bucket is another's. A node among others joins them; `inbox` has the
+/// requests of the cores to its member. For core 0.
 pub(crate) fn follow<R: Runtime>(
     runtime: &R,
     node: &Arc<NodeState>,
@@ -132,7 +145,8 @@ pub(crate) fn follow<R: Runtime>(
     Parts { store, sinks, kept }: Parts<'_, R>,
     shards: &Caller<ShardRequest, ShardReply>,
     stop: &Latch,
-) -> Vec<R::Task<()>> {
+    inbox: Inbox<MemberRequest, Answer>,
+) -> (Vec<R::Task<()>>, Option<MemberTask<R>>) {
     let memory = node.budgets.uploads.clone();
     let settings = &node.config;
     let disk_bytes = [settings.storage.cache_max_bytes, settings.retention_max_disk_bytes];
@@ -146,19 +160,39 @@ pub(crate) fn follow<R: Runtime>(
     let (status, epoch) = (Arc::clone(&node.bucket), folder.plan.epoch);
     let follower =
         Follower::new(runtime.clone(), folder, store.clone(), shards.clone(), config, status);
-    let Some(mut follower) = follower else { return Vec::new() };
+    let Some(mut follower) = follower else { return (Vec::new(), None) };
     if let Some(kept) = kept {
         follower = follower.with_files(kept);
     }
-    let mut tasks = Vec::new();
+    let (mut tasks, mut member) = (Vec::new(), None);
+    // A node among others hears of a fence, too, and ends by that.
+    let lost = Latch::new();
+    if let Some(settings) = &node.config.cluster {
+        let owned = OwnedSegments::default();
+        follower = follower.with_owned_segments(owned.clone());
+        let parts = MemberParts {
+            store: store.clone(),
+            plan: folder.plan.clone(),
+            shards: shards.clone(),
+            bucket: Arc::clone(&node.bucket),
+            sink: sinks.map(|sinks| Arc::clone(sinks.status())),
+            owned,
+        };
+        match cluster::join(runtime, node, settings, parts, lost.clone(), inbox) {
+            Ok(joined) => member = Some(joined),
+            Err(error) => node.fail(error),
+        }
+    }
     if let Some(sinks) = sinks {
         match sinks.sink(runtime.clone(), store, epoch) {
             Ok(sink) => {
                 follower = follower.with_log(sink.index());
-                let (node, stop) = (Arc::clone(node), stop.clone());
+                let (node, stop, lost) = (Arc::clone(node), stop.clone(), lost.clone());
                 tasks.push(runtime.spawn(async move {
                     if let Err(error) = sink.run(stop).await {
-                        node.fail(format!("the bucket does not take the log any more: {error}"));
+                        lost.trigger();
+                        let text = format!("the bucket does not take the log any more: {error}");
+                        end(&node, text);
                     }
                 }));
             }
@@ -168,8 +202,9 @@ pub(crate) fn follow<R: Runtime>(
     let (node, stop) = (Arc::clone(node), stop.clone());
     tasks.push(runtime.spawn(async move {
         if let Err(error) = follower.run(stop).await {
-            node.fail(format!("the bucket cannot be written any more: {error}"));
+            lost.trigger();
+            end(&node, format!("the bucket cannot be written any more: {error}"));
         }
     }));
-    tasks
+    (tasks, member)
 }

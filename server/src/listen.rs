@@ -2,10 +2,12 @@
 
 use std::ops::RangeInclusive;
 use std::rc::Rc;
+use std::time::Duration;
 
 use logsvc_http::{ConnectionLimit, ServerConfig, serve};
 use logsvc_runtime::{Listener, Runtime};
 
+use crate::bucket;
 use crate::config::Config;
 use crate::front::Front;
 use crate::node::NodeState;
@@ -16,6 +18,9 @@ const OWN_FILES: RangeInclusive<u64> = 64..=4096;
 
 /// One connection for so much of the memory: eight times the memory of an idle one.
 const MEMORY_BYTES_PER_CONNECTION: u64 = 64 << 10;
+
+/// How long questions of other nodes may take when the node has left: it owns nothing any more.
+const PEER_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Listens and begins to serve; the task ends when the node stops. `None` if the port
 /// cannot be had, which ends the node.
@@ -43,6 +48,45 @@ pub(crate) fn start<R: Runtime>(
         return Some(spawn(runtime, node, front, listener, config));
     }
     Some(spawn(runtime, node, front, listener, config))
+}
+
+/// Begins to answer other nodes, if there are some; the task ends when the node has given everything to
+/// them. `None` if there are none, or if the port cannot be had, which ends the node.
+pub(crate) async fn start_for_peers<R: Runtime>(
+    runtime: &R,
+    node: &NodeState,
+    front: &Rc<Front<R>>,
+) -> Option<R::Task<()>> {
+    let (cluster, settings) = (node.cluster.as_ref()?, node.config.cluster.as_ref()?);
+    match bucket::dialer(runtime).await {
+        Ok(dialer) => front.meet_peers(dialer),
+        Err(error) => node.fail(error),
+    }
+    let mut address = settings.peer_listen;
+    // With port 0 the first core to listen chooses for all.
+    if address.port() == 0
+        && let Some(chosen) = cluster.peer_address()
+    {
+        address = chosen;
+    }
+    let listener = runtime.listen(address).and_then(|listener| {
+        let local = listener.local_address()?;
+        let chosen = cluster.choose_peer_address(local);
+        if chosen.port() == local.port() { Ok(listener) } else { runtime.listen(chosen) }
+    });
+    let listener = match listener {
+        Ok(listener) => listener,
+        Err(error) => {
+            node.fail(format!("cannot listen for other nodes on {address}: {error}"));
+            return None;
+        }
+    };
+    let mut config = http_config(node);
+    // A question takes as long as its query.
+    config.drain_timeout = PEER_DRAIN_TIMEOUT;
+    let service = Rc::new(front.peer_service());
+    let stop = cluster.peers_stop.clone();
+    Some(runtime.spawn(serve(runtime.clone(), listener, service, Rc::new(config), stop)))
 }
 
 fn spawn<R: Runtime, L: Listener>(

@@ -4,6 +4,7 @@
 //! costs no cache line that another core writes; a scrape adds the slots up.
 
 mod bucket;
+mod cluster;
 mod compactor;
 mod deletions;
 mod disk;
@@ -35,6 +36,7 @@ use logsvc_shards::follower::BucketNumbers;
 use logsvc_shards::messages::ShardStatus;
 
 use crate::config::Choice;
+pub(crate) use cluster::ClusterNumbers;
 pub(crate) use compactor::Upkeep;
 use exposition::Exposition;
 pub(crate) use exposition::ExpositionFormat;
@@ -142,6 +144,8 @@ pub(crate) struct Gauges<'a> {
     pub(crate) disk: Option<DiskSpace>,
     /// Numbers of the bucket; `None` if there is none.
     pub(crate) bucket: Option<BucketNumbers>,
+    /// Numbers of the node among others; `None` if there are none.
+    pub(crate) cluster: Option<ClusterNumbers>,
     /// Whether pushes and queries are taken.
     pub(crate) is_ready: bool,
 }
@@ -209,6 +213,7 @@ impl NodeMetrics {
         disk::expose(gauges.disk, &mut out);
         let asked = self.cores.iter().map(|core| &*core.asked_of_bucket);
         bucket::expose(gauges.bucket, asked, gauges.shards, &mut out);
+        cluster::expose(gauges.cluster, &mut out);
         process::expose(gauges.started_ns, &mut out);
         let name = "loki_internal_log_messages_total";
         out.family(name, "counter", "Lines that were logged.");

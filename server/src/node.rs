@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use logsvc_http::ConnectionLimit;
-use logsvc_membership::membership::Membership;
 use logsvc_runtime::{Bell, Budget, Latch, ServiceManager};
 use logsvc_shards::changes::NodeChanges;
 use logsvc_shards::deletion::NodeDeletions;
@@ -21,6 +20,7 @@ use logsvc_shards::follower::BucketStatus;
 use logsvc_shards::types::Layout;
 use logsvc_shards::wal::progress::ReplayProgress;
 
+use crate::cluster::OneOfMany;
 use crate::config::{Config, LimitsOfTenants, Origin, TenantLimits, TlsAcceptor};
 use crate::intake::IntakeHealth;
 use crate::metrics::{NodeMetrics, Reloads};
@@ -348,8 +348,8 @@ pub(crate) struct NodeState {
     pub(crate) beats: Box<[AtomicU64]>,
     /// How the node and its bucket stand; says nothing without one.
     pub(crate) bucket: Arc<BucketStatus>,
-    /// Who else shares the bucket, once the node takes part; empty if there is one node.
-    pub(crate) membership: OnceLock<Membership>,
+    /// What its cores share as one of many; `None` if it has no others.
+    pub(crate) cluster: Option<Arc<OneOfMany>>,
     /// Where the process runs, and what it was started with.
     pub(crate) surroundings: Surroundings,
     course: Course,
@@ -363,6 +363,7 @@ impl NodeState {
         Doors { tls, users, connections }: Doors,
         stop: Latch,
         metrics: NodeMetrics,
+        cluster: Option<Arc<OneOfMany>>,
         surroundings: Surroundings,
     ) -> NodeState {
         let cores = config.cores;
@@ -381,7 +382,7 @@ impl NodeState {
             intake: IntakeHealth::new(cores),
             beats: (0..cores).map(|_| AtomicU64::new(0)).collect(),
             bucket: Arc::default(),
-            membership: OnceLock::new(),
+            cluster,
             surroundings,
             course: Course::default(),
             config,

@@ -210,6 +210,12 @@ pub enum StreamLabels {
 }
 
 impl LeafPlan {
+    /// Its place among the leaves of its plan, see [`super::LeafResult::leaf`].
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
     /// The matchers of the stream selector, all of which must hold.
     #[must_use]
     pub fn matchers(&self) -> &[Matcher] {

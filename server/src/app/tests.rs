@@ -1,5 +1,6 @@
 //! A whole node on the simulation: queries of rules beside those of clients.
 
+mod cluster;
 mod records;
 mod syslog;
 
@@ -79,31 +80,42 @@ fn with_node<F: Future<Output = ()> + 'static>(
     assert!(ended.take(), "the script came to its end");
 }
 
+/// A request on a connection of its own; an error if there is no answer.
+async fn http(
+    runtime: &SimRuntime,
+    address: SocketAddr,
+    method: &str,
+    target: &str,
+    body: &str,
+) -> std::io::Result<(u16, String)> {
+    let (mut reader, mut writer) = runtime.connect(address, Monotonic::NEVER).await?;
+    let request = format!(
+        "{method} {target} HTTP/1.0\r\nHost: test\r\nX-Scope-OrgID: t\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let (sent, _) = writer.write_all(request.into_bytes(), Monotonic::NEVER).await;
+    sent?;
+    let mut answer = Vec::new();
+    loop {
+        answer.reserve(64 << 10);
+        let (read, filled) = reader.read(answer, Monotonic::NEVER).await;
+        answer = filled;
+        if read? == 0 {
+            break;
+        }
+    }
+    let text = String::from_utf8(answer).expect("text");
+    let cut = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(cut)?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    Ok((status.expect("a status"), body.to_owned()))
+}
+
 impl TestNode {
     async fn http(&self, method: &str, target: &str, body: &str) -> (u16, String) {
         let address = self.state.config.http_address;
-        let connected = self.runtime.connect(address, Monotonic::NEVER).await;
-        let (mut reader, mut writer) = connected.expect("a connection");
-        let request = format!(
-            "{method} {target} HTTP/1.1\r\nHost: test\r\nX-Scope-OrgID: t\r\n\
-             Connection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        let (sent, _) = writer.write_all(request.into_bytes(), Monotonic::NEVER).await;
-        sent.expect("sent");
-        let mut answer = Vec::new();
-        loop {
-            answer.reserve(64 << 10);
-            let (read, filled) = reader.read(answer, Monotonic::NEVER).await;
-            answer = filled;
-            if read.expect("an answer") == 0 {
-                break;
-            }
-        }
-        let text = String::from_utf8(answer).expect("text");
-        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-        (status.expect("a status"), body.to_owned())
+        http(&self.runtime, address, method, target, body).await.expect("an answer")
     }
 
     /// Pushes lines of streams `app`, `pod`.

@@ -6,7 +6,6 @@
 //! What can go wrong: the ports of the gossip are taken, the machine has no address, or nobody of
 //! `memberlist.join_members` answers. The last one ends the node only if it was asked to.
 
-use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use logsvc_membership::driver;
@@ -42,22 +41,24 @@ const ALL_ROLES: [Role; 13] = [
 pub(crate) struct Me {
     /// Where the HTTP server listens, with its real port.
     pub(crate) http: SocketAddr,
+    /// The port on which it listens for other nodes.
+    pub(crate) peer_port: u16,
     /// The epoch under which the node writes, if it does already.
     pub(crate) writer_epoch: Option<u32>,
     /// The number of the newest map that the node knows; 0 if it knows none.
     pub(crate) map_number: u64,
 }
 
-/// Begins to take part in the gossip. It goes on until the node leaves or stops. For core 0.
+/// Begins to take part in the gossip, and tells where other nodes reach this one. It goes on until the
+/// node leaves or stops. For core 0.
 ///
 /// # Errors
 /// The machine has no address that others could use, or the ports cannot be listened on.
-#[cfg_attr(not(test), expect(dead_code, reason = "no node starts as one of many yet"))]
 pub(crate) fn start<R: Runtime>(
     runtime: &R,
     config: &ClusterConfig,
     me: Me,
-) -> Result<Membership, String> {
+) -> Result<(Membership, SocketAddr), String> {
     let ip = advertised(config)?;
     let vitals = vitals(config, ip, me, runtime.unix_nanos());
     let mut settings = config.membership.clone();
@@ -68,13 +69,9 @@ pub(crate) fn start<R: Runtime>(
         join_members = settings.join.join_members.len(),
         "this node is one of a cluster"
     );
-    driver::start(runtime, settings, vitals).map_err(|error| error.to_string())
-}
-
-/// The epochs of the writers that count as alive.
-#[cfg_attr(not(test), expect(dead_code, reason = "as above"))]
-pub(crate) fn hints(membership: &Membership) -> BTreeSet<u32> {
-    membership.members().writers()
+    let address = SocketAddr::new(ip.to_canonical(), me.peer_port);
+    let membership = driver::start(runtime, settings, vitals).map_err(|error| error.to_string())?;
+    Ok((membership, address))
 }
 
 /// Ends when a member has let this node in, when there is nobody to ask, or when nobody has answered
@@ -82,7 +79,6 @@ pub(crate) fn hints(membership: &Membership) -> BTreeSet<u32> {
 ///
 /// # Errors
 /// Nobody has answered, and the settings say that the node shall end then.
-#[cfg_attr(not(test), expect(dead_code, reason = "as above"))]
 pub(crate) async fn joined(membership: &Membership, config: &ClusterConfig) -> Result<(), String> {
     let Err(error) = membership.joined().await else { return Ok(()) };
     let text = format!("failed to join memberlist cluster on startup: {error}");
@@ -168,7 +164,7 @@ fn vitals(config: &ClusterConfig, ip: IpAddr, me: Me, unix_nanos: i64) -> Vitals
         map_number: me.map_number,
         writer_epoch: me.writer_epoch,
         zone: config.zone.clone(),
-        transport: Some(SocketAddr::new(ip.to_canonical(), config.peer_listen.port())),
+        transport: Some(SocketAddr::new(ip.to_canonical(), me.peer_port)),
         http: reachable(me.http),
         ..Vitals::joining(config.instance_id.as_str(), PROTOCOL)
     }
@@ -176,6 +172,7 @@ fn vitals(config: &ClusterConfig, ip: IpAddr, me: Me, unix_nanos: i64) -> Vitals
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::time::Duration;
 
     use logsvc_membership::engine::Change;
@@ -247,6 +244,7 @@ mod tests {
 
     const ME: Me = Me {
         http: SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 3100),
+        peer_port: 9095,
         writer_epoch: Some(4),
         map_number: 2,
     };
@@ -280,17 +278,17 @@ mod tests {
     #[test]
     fn nodes_know_each_others_writers() {
         Simulation::new(7).block_on(|runtime| async move {
-            let first = start(&runtime, &config("a", &[]), ME).expect("it starts");
+            let (first, _) = start(&runtime, &config("a", &[]), ME).expect("it starts");
             assert_eq!(joined(&first, &config("a", &[])).await, Ok(()));
             let join = first.members().me.address.to_string();
             let other = config("b", &[&join]);
             let me = Me { writer_epoch: None, ..ME };
-            let second = start(&runtime, &other, me).expect("it starts");
+            let (second, _) = start(&runtime, &other, me).expect("it starts");
             assert_eq!(joined(&second, &other).await, Ok(()));
             second.change(Change::WriterEpoch(Some(9))).await;
             runtime.sleep_until(runtime.now().after(Duration::from_secs(5))).await;
             for node in [&first, &second] {
-                assert_eq!(hints(node), BTreeSet::from([4, 9]));
+                assert_eq!(node.members().writers(), BTreeSet::from([4, 9]));
                 node.stop();
             }
         });
@@ -300,7 +298,7 @@ mod tests {
     fn who_finds_nobody_ends_if_it_was_asked_to() {
         Simulation::new(8).block_on(|runtime| async move {
             let mut config = config("a", &["127.0.0.1:1"]);
-            let node = start(&runtime, &config, ME).expect("it starts");
+            let (node, _) = start(&runtime, &config, ME).expect("it starts");
             assert_eq!(joined(&node, &config).await, Ok(()));
             config.membership.join.abort_if_cluster_join_fails = true;
             let refused = joined(&node, &config).await.expect_err("nobody is there");

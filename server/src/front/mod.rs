@@ -13,6 +13,7 @@ mod explore;
 mod gate;
 mod ingest;
 mod operate;
+mod peers;
 mod query;
 mod routes;
 mod rules;
@@ -30,10 +31,13 @@ use logsvc_http::{
     Admission, Match, Observation, PathParams, Refusal, Request, RequestHead, Response, Router,
     Service,
 };
+use logsvc_peers::client::Peers;
+use logsvc_peers::service::PeerService;
 use logsvc_proto::error::ApiError;
 use logsvc_rules::lanes::RuleInbox;
 use logsvc_runtime::{Latch, Runtime};
 
+use crate::bucket::Dialer;
 use crate::metrics::Metric;
 use crate::node::NodeState;
 use access::Access;
@@ -137,6 +141,21 @@ impl<R: Runtime> Front<R> {
     pub(crate) fn serve_syslog(&self) -> impl Future<Output = ()> + use<R> {
         let ingest = Rc::clone(&self.ingest);
         syslog::serve(Rc::clone(&self.core), ingest, self.syslog_connections.clone())
+    }
+
+    /// Other nodes are reached by this dialer.
+    pub(crate) fn meet_peers(&self, dialer: Dialer<R>) {
+        let Some(cluster) = self.core.cluster() else { return };
+        let traffic = Arc::clone(&cluster.traffic);
+        let peers = Peers::new(self.core.runtime.clone(), dialer, false, traffic);
+        // There is one dialer per core.
+        drop(self.core.peers.set(peers));
+    }
+
+    /// What answers other nodes.
+    pub(crate) fn peer_service(&self) -> PeerService<peers::PeerAnswers<R>> {
+        let answers = peers::PeerAnswers::new(Rc::clone(&self.core), Rc::clone(&self.querier));
+        PeerService::new(Rc::new(answers))
     }
 
     /// The answer to OPTIONS, or to a method that a known path does not have.

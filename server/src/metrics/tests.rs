@@ -61,6 +61,7 @@ fn the_exposition_adds_cores_up_and_histograms_are_cumulative() {
         append_failures: &[0, 3],
         replay: Duration::from_millis(1500),
         disk: Some(logsvc_runtime::DiskSpace { total_bytes: 400, available_bytes: 300 }),
+        cluster: Some(ClusterNumbers { messages: 7, ..ClusterNumbers::default() }),
         bucket: Some(BucketNumbers {
             uploads: 2,
             upload_bytes: 30,

@@ -17,6 +17,7 @@ mod answers;
 mod backup;
 mod bad_input;
 mod bucket;
+mod cluster;
 mod crash;
 mod deletion;
 mod full_disk;

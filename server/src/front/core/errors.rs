@@ -1,5 +1,6 @@
 //! Errors that several rooms give, and how an error becomes an answer.
 
+use http::StatusCode;
 use http::header::{HeaderValue, RETRY_AFTER};
 use logsvc_http::Response;
 use logsvc_proto::error::ApiError;
@@ -33,4 +34,10 @@ pub(crate) fn shard_gone() -> ApiError {
 /// going down.
 pub(crate) fn node_stopping() -> ApiError {
     ApiError::unavailable("the node is stopping")
+}
+
+/// Nodes among others do not do this together, so one of them does not do it alone.
+pub(crate) fn not_among_others(what: &str) -> ApiError {
+    let text = format!("{what} are not available on a node that is one of many");
+    ApiError::new(StatusCode::NOT_IMPLEMENTED, text)
 }

@@ -1,5 +1,6 @@
 //! Asks the shards, the keeper of the requests for deletion and the ruler, and gathers their answers.
 
+use logsvc_cluster::member::Answer;
 use logsvc_proto::error::ApiError;
 use logsvc_rules::messages::{RulesReply, RulesRequest};
 use logsvc_runtime::mesh::{LaneFull, PendingReply};
@@ -9,6 +10,7 @@ use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use super::Core;
 use super::errors::{node_stopping, shard_gone, too_busy};
+use crate::cluster::MemberRequest;
 use crate::metrics::Metric;
 
 impl<R: Runtime> Core<R> {
@@ -52,6 +54,17 @@ impl<R: Runtime> Core<R> {
             too_busy()
         })?;
         reply.await.map_err(|_| node_stopping())
+    }
+
+    /// What the member says; `None` if it is too busy, or has ended.
+    pub(crate) async fn ask_member(&self, request: MemberRequest) -> Option<Answer> {
+        self.member.call(CoreId(0), request).ok()?.await.ok()
+    }
+
+    /// Tells the member that somebody knows the map of this number.
+    pub(crate) fn tell_heard(&self, number: u64) {
+        // Without room it hears it from others.
+        drop(self.member.call(CoreId(0), MemberRequest::Heard { number }));
     }
 
     /// Sends a request to every shard and waits for all answers.

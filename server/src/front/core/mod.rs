@@ -4,22 +4,33 @@
 pub(super) mod errors;
 mod lanes;
 mod refusals;
+pub(super) mod targets;
 mod tenant;
 
+use std::cell::OnceCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use logsvc_proto::{StreamId, TenantId};
+use logsvc_cluster::member::Answer;
+use logsvc_peers::client::Peers;
+use logsvc_proto::TenantId;
+use logsvc_proto::error::ApiError;
 use logsvc_rules::messages::{RulesReply, RulesRequest};
+use logsvc_runtime::Runtime;
 use logsvc_runtime::mesh::Caller;
-use logsvc_runtime::{CoreId, Runtime};
 use logsvc_shards::deletion::{DeletionReply, DeletionRequest};
+use logsvc_shards::member::Routes;
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::types::Layout;
 
+use crate::bucket::Dialer;
+use crate::cluster::{MemberRequest, OneOfMany};
 use crate::config::{Config, Limits, LimitsView};
 use crate::metrics::CoreMetrics;
 use crate::node::{Budgets, NodeState};
 use crate::services::{Component, State};
+use errors::not_among_others;
+use targets::Targets;
 pub(super) use tenant::tenant_header;
 
 /// The media type of answers that are no results of queries.
@@ -34,6 +45,8 @@ pub(crate) struct Lanes {
     pub(crate) keeper: Caller<DeletionRequest, DeletionReply>,
     /// To the ruler, on core 0.
     pub(crate) ruler: Caller<RulesRequest, RulesReply>,
+    /// To the member, on core 0.
+    pub(crate) member: Caller<MemberRequest, Answer>,
 }
 
 /// See the module.
@@ -48,6 +61,12 @@ pub(crate) struct Core<R: Runtime> {
     keeper: Caller<DeletionRequest, DeletionReply>,
     /// To the ruler.
     ruler: Caller<RulesRequest, RulesReply>,
+    /// To the member.
+    member: Caller<MemberRequest, Answer>,
+    /// The way to other nodes; empty if there are none.
+    pub(crate) peers: OnceCell<Peers<R, Dialer<R>>>,
+    /// Of a node without others.
+    targets: OnceCell<Rc<Targets>>,
     limits: LimitsView,
 }
 
@@ -55,8 +74,9 @@ impl<R: Runtime> Core<R> {
     /// The core that `runtime` and `lanes` belong to.
     pub(super) fn new(runtime: R, node: Arc<NodeState>, lanes: Lanes) -> Core<R> {
         let limits = LimitsView::new(Arc::clone(&node.limits));
-        let Lanes { shards, keeper, ruler } = lanes;
-        Core { runtime, node, lanes: shards, keeper, ruler, limits }
+        let Lanes { shards, keeper, ruler, member } = lanes;
+        let (peers, targets) = (OnceCell::new(), OnceCell::new());
+        Core { runtime, node, lanes: shards, keeper, ruler, member, peers, targets, limits }
     }
 
     /// Settings.
@@ -69,11 +89,37 @@ impl<R: Runtime> Core<R> {
         &self.node.budgets
     }
 
-    /// The core that owns a stream. Nothing is pushed before the data folder was looked at.
-    pub(crate) fn owner_of(&self, stream: StreamId) -> CoreId {
-        let layout = self.node.replay.layout.get().copied();
-        let layout = layout.unwrap_or_else(|| Layout::of_cores(self.runtime.core_count()));
-        CoreId(layout.core_of(stream))
+    /// What the node shares as one of many; `None` if it has no others.
+    pub(crate) fn cluster(&self) -> Option<&OneOfMany> {
+        self.node.cluster.as_deref()
+    }
+
+    /// Refuses what nodes do not do together.
+    ///
+    /// # Errors
+    /// The node has others.
+    pub(crate) fn check_alone(&self, what: &str) -> Result<(), ApiError> {
+        if self.cluster().is_some() { Err(not_among_others(what)) } else { Ok(()) }
+    }
+
+    /// Who owns which partition, as far as this node knows; `None` if it has no others, or has not
+    /// joined them yet.
+    pub(crate) fn routes(&self) -> Option<Arc<Routes>> {
+        Some(self.cluster()?.routes()?.get())
+    }
+
+    /// Where the entries of streams go now. Nothing is pushed before the data folder was looked at.
+    pub(crate) fn targets(&self) -> Rc<Targets> {
+        if self.node.cluster.is_some() {
+            let routes = self.routes();
+            let now = self.runtime.now();
+            return Rc::new(routes.map_or_else(Targets::none, |it| Targets::of_routes(&it, now)));
+        }
+        let of_layout = |layout: Layout| Rc::new(Targets::of_layout(layout));
+        match self.node.replay.layout.get() {
+            Some(layout) => Rc::clone(self.targets.get_or_init(|| of_layout(*layout))),
+            None => of_layout(Layout::of_cores(self.runtime.core_count())),
+        }
     }
 
     /// Counters that only this core writes.

@@ -75,6 +75,7 @@ impl<R: Runtime> Deleter<R> {
         if !self.core.config().retention_enabled {
             return Err(ApiError::bad_request("Retention is not enabled"));
         }
+        self.core.check_alone("requests for deletion")?;
         Ok(tenant)
     }
 

@@ -6,15 +6,14 @@ use std::sync::Arc;
 use logsvc_http::{Params, Request, Response};
 use logsvc_logql::engine::CompiledMatcher;
 use logsvc_logql::syntax;
+use logsvc_peers::question::{Asked, Question, Streams};
 use logsvc_proto::TenantId;
 use logsvc_proto::encode::{SeriesWriter, write_label_list};
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::{Account, Reservation, Runtime, SideQueue};
-use logsvc_shards::messages::{ShardReply, ShardRequest, StreamSelection};
+use logsvc_runtime::{Reservation, Runtime, SideQueue};
 use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
 use logsvc_shards::types::{Cancellation, TimeRange};
 
-use crate::front::core::errors::shard_gone;
 use crate::front::explore::Explorer;
 use crate::front::query::answer::{AnswerMemory, shared_json_response};
 use crate::front::query::encode::{PAIR_BYTES, escaped_bytes, labels_bytes};
@@ -23,7 +22,7 @@ use crate::front::query::execute::{CancelOnDrop, warnings_of};
 use crate::front::query::leaves::inline_or_offloaded;
 use crate::front::query::limits::check_length;
 use crate::front::query::params;
-use crate::front::query::queue::{LookupReplies, QueryContext};
+use crate::front::query::queue::{Lists, QueryContext};
 
 /// A range that no stream has entries in.
 pub(super) const NO_TIME: TimeRange = TimeRange { start_ns: i64::MAX, end_ns: i64::MIN };
@@ -32,10 +31,10 @@ impl<R: Runtime> Explorer<R> {
     pub(crate) async fn label_names(&self, request: Request) -> Result<Response, ApiError> {
         let context = self.querier.query_context(&request)?;
         let (selection, _memory) = self.label_selection(&context, &request).await?;
-        let ask = |account, end| ShardRequest::LabelNames(selection.asked(account, end));
-        let replies = self.querier.lookup(&context, ask).await?;
+        let question = selection.question(Asked::LabelNames);
+        let lists = self.querier.lookup(&context, question).await?;
         let made_up = context.tenants.are_several().then_some(TENANT_LABEL);
-        self.list_response(&context, Some(replies), made_up.as_slice()).await
+        self.list_response(&context, Some(lists), made_up.as_slice()).await
     }
 
     pub(crate) async fn label_values(
@@ -49,10 +48,9 @@ impl<R: Runtime> Explorer<R> {
             let ids: Vec<&str> = context.tenants.ids().iter().map(TenantId::as_str).collect();
             return self.list_response(&context, None, &ids).await;
         }
-        let ask =
-            |account, end| ShardRequest::LabelValues(selection.asked(account, end), name.into());
-        let replies = self.querier.lookup(&context, ask).await?;
-        self.list_response(&context, Some(replies), &[]).await
+        let question = selection.question(|streams| Asked::LabelValues(streams, name.into()));
+        let lists = self.querier.lookup(&context, question).await?;
+        self.list_response(&context, Some(lists), &[]).await
     }
 
     /// The streams that are asked about, and the memory that their matchers hold.
@@ -88,22 +86,17 @@ impl<R: Runtime> Explorer<R> {
         check_length(&context.limits, range)?;
         let range = self.querier.visible(&context.limits, range).unwrap_or(NO_TIME);
         let selection = selection(context.tenants.labelled(), groups, range);
-        let ask = |account, end| ShardRequest::Series(selection.asked(account, end));
-        let replies = self.querier.lookup(&context, ask).await?;
-        let LookupReplies { replies, memory, unreadable_parts } = replies;
-        let count: usize = replies.iter().map(answers_in).sum();
-        self.written(&context, count, move |room| {
+        let question = selection.question(Asked::Series);
+        let Lists { series, memory, unreadable_parts, .. } =
+            self.querier.lookup(&context, question).await?;
+        self.written(&context, series.len(), move |room| {
             let _memory = memory;
             let mut out = Vec::new();
             let mut writer = SeriesWriter::new();
             writer.begin(&mut out);
-            for reply in replies {
-                // A stream lives on one shard only, so nothing repeats.
-                let ShardReply::Series(series, _) = reply else { return Err(shard_gone()) };
-                for labels in series {
-                    room.reserve_for(&mut out, labels_bytes(&labels))?;
-                    writer.series(labels.iter(), &mut out);
-                }
+            for labels in series {
+                room.reserve_for(&mut out, labels_bytes(&labels))?;
+                writer.series(labels.iter(), &mut out);
             }
             let warnings = warnings_of(unreadable_parts);
             let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
@@ -147,24 +140,19 @@ impl<R: Runtime> Explorer<R> {
     async fn list_response(
         &self,
         context: &QueryContext<'_>,
-        looked: Option<LookupReplies>,
+        looked: Option<Lists>,
         more: &[&str],
     ) -> Result<Response, ApiError> {
         let more: Vec<Box<str>> = more.iter().map(|&text| text.into()).collect();
-        let (replies, memory, unreadable_parts) = match looked {
-            Some(LookupReplies { replies, memory, unreadable_parts }) => {
-                (replies, Some(memory), unreadable_parts)
+        let (listed, memory, unreadable_parts) = match looked {
+            Some(Lists { texts, memory, unreadable_parts, .. }) => {
+                (texts, Some(memory), unreadable_parts)
             }
             None => (Vec::new(), None, 0),
         };
-        let count: usize = replies.iter().map(answers_in).sum();
-        self.written(context, count, move |room| {
+        self.written(context, listed.len(), move |room| {
             let _memory = memory;
-            let mut texts: BTreeSet<Box<str>> = more.into_iter().collect();
-            for reply in replies {
-                let ShardReply::Texts(part, _) = reply else { return Err(shard_gone()) };
-                texts.extend(part);
-            }
+            let texts: BTreeSet<Box<str>> = more.into_iter().chain(listed).collect();
             let mut out = Vec::new();
             let bytes = texts.iter().map(|text| json_bytes(text) + PAIR_BYTES);
             room.reserve_for(&mut out, bytes.sum::<usize>() + PAIR_BYTES * 8)?;
@@ -208,15 +196,6 @@ fn json_bytes(text: &str) -> usize {
 /// Lists of so many items are written in less than a millisecond.
 const FEW_ITEMS: usize = 1000;
 
-/// How many items a shard has listed.
-pub(super) fn answers_in(reply: &ShardReply) -> usize {
-    match reply {
-        ShardReply::Texts(texts, _) => texts.len(),
-        ShardReply::Series(series, _) => series.len(),
-        _ => 0,
-    }
-}
-
 /// The streams that a request is about.
 pub(super) struct Selection {
     tenants: TenantScope,
@@ -225,16 +204,11 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// The streams as a shard is asked for them.
-    pub(super) fn asked(&self, account: Account, cancellation: Cancellation) -> StreamSelection {
+    /// What `ask` makes of these streams.
+    pub(super) fn question(&self, ask: impl FnOnce(Streams) -> Asked) -> Arc<Question> {
         let Selection { tenants, groups, range } = self;
-        StreamSelection {
-            tenants: tenants.clone(),
-            matcher_groups: Arc::clone(groups),
-            range: *range,
-            account,
-            cancellation,
-        }
+        let streams = Streams { matcher_groups: Arc::clone(groups), range: *range };
+        Arc::new(Question { tenants: tenants.clone(), asked: ask(streams), hides_deleted: false })
     }
 }
 

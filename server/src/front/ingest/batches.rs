@@ -1,4 +1,5 @@
-//! From checked streams to one batch per shard. [`super::outcome`] waits for the shards.
+//! From checked streams to one batch per shard, and per other node. [`super::outcome`] waits for the
+//! replies, [`super::delivery`] brings batches to other nodes.
 //!
 //! Each line is copied twice on its way: out of the compressed body into a buffer that
 //! is reused, and from there into its shard's batch. Nothing is allocated per line.
@@ -6,6 +7,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use futures_util::future::LocalBoxFuture;
 use http::StatusCode;
 use logsvc_http::Response;
 use logsvc_proto::TenantId;
@@ -15,7 +17,7 @@ use logsvc_proto::time::write_rfc3339_nano;
 use logsvc_runtime::mesh::PendingReply;
 use logsvc_runtime::{CoreId, Runtime};
 use logsvc_segment::batch::BatchBuilder;
-use logsvc_shards::messages::{AppendRequest, ShardReply, ShardRequest};
+use logsvc_shards::messages::{AppendOutcome, AppendRequest, ShardReply, ShardRequest};
 
 use super::Ingest;
 use super::admission::LimitCheck;
@@ -24,6 +26,7 @@ use super::outcome::Stored;
 use super::refusals::{Pieces, Refusal, Refusals};
 use super::stream_cache::CachedStream;
 use crate::config::Limits;
+use crate::front::core::targets::{Target, Targets};
 use crate::metrics::{Amount, LineCounts, PushFormat, Reason};
 use crate::refusals::Sender;
 
@@ -133,17 +136,24 @@ pub(super) struct SentPush<'r> {
     pub(super) limit_check: LimitCheck,
 }
 
-/// A batch on its way to a shard.
+/// A batch on its way.
 pub(super) struct SentBatch {
-    pub(super) shard: CoreId,
-    pub(super) reply: PendingReply<ShardReply>,
+    pub(super) reply: BatchReply,
     /// Its streams.
     pub(super) streams: Vec<Rc<CachedStream>>,
     /// Its size.
     len_bytes: usize,
 }
 
-/// The batch being filled for one shard.
+/// Where the reply to a batch comes from.
+pub(super) enum BatchReply {
+    /// From a shard of this node.
+    Shard(CoreId, PendingReply<ShardReply>),
+    /// From whoever owns its streams, which may be several nodes.
+    Owners(LocalBoxFuture<'static, Result<AppendOutcome, ApiError>>),
+}
+
+/// The batch being filled for one target.
 struct OpenBatch {
     builder: BatchBuilder,
     /// How many bytes it will probably have.
@@ -164,22 +174,22 @@ impl OpenBatch {
 /// Bytes of an entry in a batch besides its line and metadata, roughly.
 const ENTRY_OVERHEAD_BYTES: u64 = 20;
 
-/// How many bytes the batch of each shard will probably have: streams are taken for equally
+/// How many bytes the batch of each target will probably have: streams are taken for equally
 /// large, and a quarter is added because they are not.
 fn expected_bytes<S>(
     streams: &[(S, Rc<CachedStream>)],
     kind: PushKind<'_>,
-    shard_count: usize,
+    targets: &Targets,
 ) -> Vec<usize> {
     let all = kind.bytes.saturating_add(kind.entries.saturating_mul(ENTRY_OVERHEAD_BYTES));
     let most = BATCH_TARGET_BYTES as u64;
-    let mut of_shards = vec![0_u64; shard_count];
-    streams.iter().for_each(|(_, resolved)| of_shards[resolved.shard.index()] += 1);
+    let mut of_targets = vec![0_u64; targets.list().len()];
+    streams.iter().for_each(|(_, resolved)| of_targets[targets.place_of(resolved.id)] += 1);
     // A push may have no stream: entries without labels belong to none.
     let stream_count = streams.len().max(1) as u128;
     let share = |count| u128::from(all) * u128::from(count) * 5 / (4 * stream_count);
     let share = |count| share(count).min(u128::from(most)) as usize;
-    of_shards.into_iter().map(share).collect()
+    of_targets.into_iter().map(share).collect()
 }
 
 impl<R: Runtime> Ingest<R> {
@@ -274,7 +284,8 @@ impl<R: Runtime> Ingest<R> {
         kind: PushKind<'_>,
     ) -> SentEntries {
         let mut sent_entries = SentEntries::default();
-        let expected = expected_bytes(&streams, kind, usize::from(self.core.runtime.core_count()));
+        let targets = self.core.targets();
+        let expected = expected_bytes(&streams, kind, &targets);
         let mut open_batches: Vec<OpenBatch> = expected.into_iter().map(OpenBatch::new).collect();
         for (place, (stream, resolved)) in streams.iter().enumerate() {
             if let Some(refusal) = &resolved.refusal {
@@ -294,8 +305,9 @@ impl<R: Runtime> Ingest<R> {
                 continue;
             }
             check.begin_stream();
-            let shard = resolved.shard;
-            let target = &mut open_batches[shard.index()];
+            let place = targets.place_of(resolved.id);
+            let to = targets.list()[place];
+            let target = &mut open_batches[place];
             target.note_stream(resolved);
             target.builder.begin(resolved.id);
             while let Some(sent) = next {
@@ -327,7 +339,7 @@ impl<R: Runtime> Ingest<R> {
                 }
                 if target.builder.len_bytes() + target.definitions_len >= BATCH_TARGET_BYTES {
                     target.builder.end();
-                    self.send(tenant, shard, target, kind.ages, &mut sent_entries).await;
+                    self.send(tenant, to, target, kind.ages, &mut sent_entries).await;
                     if sent_entries.stored.has_failed() {
                         return sent_entries;
                     }
@@ -340,17 +352,17 @@ impl<R: Runtime> Ingest<R> {
             }
             target.builder.end();
         }
-        for (shard, target) in open_batches.iter_mut().enumerate() {
-            self.send(tenant, CoreId(shard as u16), target, kind.ages, &mut sent_entries).await;
+        for (to, target) in targets.list().iter().zip(&mut open_batches) {
+            self.send(tenant, *to, target, kind.ages, &mut sent_entries).await;
         }
         sent_entries
     }
 
-    /// Sends a batch to its shard, after a wait if much of the push is on its way.
+    /// Sends a batch to its target, after a wait if much of the push is on its way.
     async fn send(
         &self,
         tenant: &TenantId,
-        shard: CoreId,
+        to: Target,
         target: &mut OpenBatch,
         ages: Ages,
         sent_entries: &mut SentEntries,
@@ -378,18 +390,18 @@ impl<R: Runtime> Ingest<R> {
             definitions: new_streams.map(|stream| stream.definition(tenant)).collect(),
             out_of_order_window_ns: (window_ns > 0 && ages != Ages::Any).then_some(window_ns),
         };
-        match self.core.ask(shard, ShardRequest::Append(append)) {
-            Ok(reply) => {
-                sent_entries.on_the_way_bytes += len_bytes;
-                sent_entries.sent.push_back(SentBatch {
-                    shard,
-                    reply,
-                    streams: filled.streams,
-                    len_bytes,
-                });
+        let streams = filled.streams;
+        let reply = match to {
+            Target::Shard(shard) => match self.core.ask(shard, ShardRequest::Append(append)) {
+                Ok(reply) => BatchReply::Shard(shard, reply),
+                Err(error) => return sent_entries.stored.fail(error),
+            },
+            Target::Node(_) | Target::Nobody => {
+                BatchReply::Owners(self.deliver(tenant, append, &streams))
             }
-            Err(error) => sent_entries.stored.fail(error),
-        }
+        };
+        sent_entries.on_the_way_bytes += len_bytes;
+        sent_entries.sent.push_back(SentBatch { reply, streams, len_bytes });
     }
 }
 

@@ -366,7 +366,6 @@ mod tests {
     use super::*;
     use logsvc_proto::push::MetadataRef;
     use logsvc_proto::{Labels, StreamId};
-    use logsvc_runtime::CoreId;
     use logsvc_segment::batch::sections;
     use std::cell::Cell;
     use std::sync::Arc;
@@ -375,7 +374,6 @@ mod tests {
     fn stored(limits: &Limits, line: &[u8], sent: &[(&[u8], &[u8])]) -> (String, usize) {
         let stream = CachedStream {
             id: StreamId(1),
-            shard: CoreId(0),
             labels: Arc::new(Labels::from_pairs([("app", "x")]).expect("valid labels")),
             announced: Cell::new(true),
             level: None,

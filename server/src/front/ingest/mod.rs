@@ -3,6 +3,7 @@
 mod active_streams;
 mod admission;
 mod batches;
+pub(super) mod delivery;
 mod elastic_bulk;
 pub(super) mod elastic_pages;
 mod entries;
@@ -10,7 +11,7 @@ mod import;
 mod journald;
 pub(super) mod lines;
 pub(super) mod otlp;
-mod outcome;
+pub(super) mod outcome;
 mod push;
 mod push_memory;
 mod rate_limit;

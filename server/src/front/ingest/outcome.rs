@@ -7,18 +7,25 @@
 //! were stored: it is given once no batch of the push is on its way. Every refusal has been noted
 //! when the outcome is there.
 
+use std::rc::Rc;
+
 use http::StatusCode;
 use logsvc_http::Response;
 use logsvc_proto::error::ApiError;
 use logsvc_proto::{StreamId, TenantId};
-use logsvc_runtime::Runtime;
-use logsvc_shards::messages::{AppendError, ShardReply, ShardRequest, TooFarBehind};
+use logsvc_runtime::mesh::{Disconnected, PendingReply};
+use logsvc_runtime::{CoreId, Runtime};
+use logsvc_shards::messages::{
+    AppendError, AppendOutcome, AppendRequest, ShardReply, ShardRequest, TooFarBehind,
+};
 use logsvc_shards::wal::writer::WalUnavailable;
 
 use super::Ingest;
 use super::admission::LimitCheck;
-use super::batches::{Ingested, SentBatch, SentEntries, SentPush};
+use super::batches::{BatchReply, Ingested, SentBatch, SentEntries, SentPush};
 use super::refusals::{Refusals, too_far_behind};
+use super::stream_cache::CachedStream;
+use crate::front::core::Core;
 use crate::front::core::errors::shard_gone;
 use crate::metrics::{Amount, Mutation, Reason, add};
 
@@ -160,19 +167,20 @@ impl<R: Runtime> Ingest<R> {
 
     /// Waits for the reply to a batch.
     pub(super) async fn take_reply(&self, tenant: &TenantId, sent: SentBatch, stored: &mut Stored) {
-        let SentBatch { shard, reply, streams, .. } = sent;
-        let mut reply = reply.await;
-        if let Ok(ShardReply::Unknown(mut append)) = reply {
-            // It has forgotten streams of which nothing was left.
-            append.definitions = streams.iter().map(|s| s.definition(tenant)).collect();
-            reply = match self.core.ask(shard, ShardRequest::Append(*append)) {
-                Ok(reply) => reply.await,
-                Err(error) => return stored.fail(error),
-            };
-        }
-        match reply {
-            Ok(ShardReply::Append(Ok(outcome))) => {
-                self.core.node.intake.stored(shard);
+        let SentBatch { reply, streams, .. } = sent;
+        let outcome = match reply {
+            BatchReply::Shard(shard, reply) => {
+                match self.shard_outcome(tenant, shard, reply, &streams).await {
+                    Ok(Took::Stored(outcome)) => Ok(outcome),
+                    // Partitions have gone to another node, or to another core.
+                    Ok(Took::Elsewhere(append)) => self.deliver(tenant, append, &streams).await,
+                    Err(error) => Err(error),
+                }
+            }
+            BatchReply::Owners(outcome) => outcome.await,
+        };
+        match outcome {
+            Ok(outcome) => {
                 let refused = &outcome.refused_streams;
                 for stream in streams {
                     let is_known = refused.binary_search_by_key(&stream.id, |r| r.0).is_err();
@@ -183,14 +191,58 @@ impl<R: Runtime> Ingest<R> {
                 stored.accepted += outcome.accepted;
                 stored.too_far_behind.extend(outcome.too_far_behind);
             }
-            Ok(ShardReply::Append(Err(error))) => {
-                if let AppendError::Log(WalUnavailable::Disk) | AppendError::Disk(_) = &error {
-                    self.core.node.intake.failed(shard, self.core.runtime.now());
-                }
-                stored.fail(append_error(error));
-            }
-            Ok(_) | Err(_) => stored.fail(shard_gone()),
+            Err(error) => stored.fail(error),
         }
+    }
+
+    /// What a shard of this node says to a batch.
+    async fn shard_outcome(
+        &self,
+        tenant: &TenantId,
+        shard: CoreId,
+        reply: PendingReply<ShardReply>,
+        streams: &[Rc<CachedStream>],
+    ) -> Result<Took, ApiError> {
+        let mut reply = reply.await;
+        if let Ok(ShardReply::Unknown(mut append)) = reply {
+            // It has forgotten streams of which nothing was left.
+            append.definitions = streams.iter().map(|s| s.definition(tenant)).collect();
+            reply = self.core.ask(shard, ShardRequest::Append(*append))?.await;
+        }
+        took(&self.core, shard, reply)
+    }
+}
+
+/// What a shard has made of a batch.
+pub(crate) enum Took {
+    /// It is stored, but for what the outcome says.
+    Stored(AppendOutcome),
+    /// Nothing is: it is not for this shard.
+    Elsewhere(AppendRequest),
+}
+
+/// The meaning of a shard's reply to a batch whose streams it knows.
+///
+/// # Errors
+/// The batch is not stored.
+pub(crate) fn took<R: Runtime>(
+    core: &Core<R>,
+    shard: CoreId,
+    reply: Result<ShardReply, Disconnected>,
+) -> Result<Took, ApiError> {
+    match reply {
+        Ok(ShardReply::Append(Ok(outcome))) => {
+            core.node.intake.stored(shard);
+            Ok(Took::Stored(outcome))
+        }
+        Ok(ShardReply::Elsewhere(append)) => Ok(Took::Elsewhere(*append)),
+        Ok(ShardReply::Append(Err(error))) => {
+            if let AppendError::Log(WalUnavailable::Disk) | AppendError::Disk(_) = &error {
+                core.node.intake.failed(shard, core.runtime.now());
+            }
+            Err(append_error(error))
+        }
+        Ok(_) | Err(_) => Err(shard_gone()),
     }
 }
 
@@ -266,7 +318,6 @@ fn append_error(error: AppendError) -> ApiError {
             ApiError::unavailable(error.to_string())
         }
         AppendError::Stopping => ApiError::unavailable("Ingester is shutting down"),
-        AppendError::NotOwner => ApiError::unavailable(error.to_string()),
         AppendError::UnknownStream | AppendError::Malformed(_) => {
             ApiError::internal(error.to_string())
         }

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use ahash::{HashMap, RandomState};
 use logsvc_proto::push::{LabelForm, LabelSource};
 use logsvc_proto::{Labels, StreamId, TenantId};
-use logsvc_runtime::CoreId;
 use logsvc_shards::types::StreamDefinition;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
@@ -33,8 +32,6 @@ const TENANT_OVERHEAD_BYTES: usize = 640;
 #[derive(Debug)]
 pub(super) struct CachedStream {
     pub(super) id: StreamId,
-    /// The shard that owns it.
-    pub(super) shard: CoreId,
     pub(super) labels: Arc<Labels>,
     /// Whether the owner has stored entries of it, so that the definition of the id need not be
     /// sent again.
@@ -190,7 +187,6 @@ mod tests {
         let labels = Labels::from_pairs([("a", "x".repeat(size).as_str())]).unwrap();
         Rc::new(CachedStream {
             id: StreamId::new(&tenant, &labels),
-            shard: CoreId(0),
             labels: Arc::new(labels),
             announced: Cell::new(false),
             level: None,

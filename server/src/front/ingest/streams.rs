@@ -61,7 +61,6 @@ impl<R: Runtime> Ingest<R> {
         let level = limits.log_level_fields.names().find_map(|name| labels.get(name));
         let stream = Rc::new(CachedStream {
             id,
-            shard: self.core.owner_of(id),
             level: level.map(|level| normalize_level(level.as_bytes()).into()),
             refusal: refusal.map(Box::new),
             labels: Arc::new(labels),

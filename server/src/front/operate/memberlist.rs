@@ -26,7 +26,7 @@ impl<R: Runtime> Operator<R> {
     /// 400: nothing is to be forgotten. 404: there is no such member. 409: it is alive. 503: the node
     /// does not take part any more.
     pub(crate) async fn memberlist(&self, request: &Request) -> Result<Response, ApiError> {
-        let Some(membership) = self.core.node.membership.get() else {
+        let Some(membership) = self.core.cluster().and_then(|cluster| cluster.membership()) else {
             return Ok(Response::text(StatusCode::OK, "This instance doesn't use memberlist."));
         };
         if request.head.method == Method::POST {

@@ -188,6 +188,7 @@ impl<R: Runtime> Operator<R> {
             replay: Duration::from_micros(self.core.node.replay.slowest_us.load(Ordering::Acquire)),
             disk,
             bucket,
+            cluster: self.core.cluster().map(|cluster| cluster.numbers()),
             is_ready: self.ready().await.is_ok(),
             replay_bytes: self
                 .core

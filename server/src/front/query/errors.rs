@@ -14,7 +14,7 @@ pub(super) fn too_large(len_bytes: u64, max_bytes: u64) -> ApiError {
 }
 
 /// Why a query is stopped, as its client reads it.
-pub(super) fn stopped(stop: Stop) -> ApiError {
+pub(crate) fn stopped(stop: Stop) -> ApiError {
     match stop {
         Stop::TooLarge { max_bytes } => too_large(max_bytes.saturating_add(1), max_bytes),
         Stop::Busy => too_busy(),

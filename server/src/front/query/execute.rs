@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use logsvc_logql::engine::{Allowance, LeafPlan, LeafStats, MergeState, Place, Plan, QueryResult};
+use logsvc_peers::question::Asked as PeerAsked;
 use logsvc_proto::encode::{CacheStats, IngesterStats, QueryStats, StoreStats};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Monotonic, Runtime};
@@ -18,6 +19,7 @@ use logsvc_shards::types::{Cancellation, ScanStats};
 use super::Querier;
 use super::errors::failed;
 use super::leaves::{Gathered, Merged, gather_leaves};
+use super::owners::{Bounds, FoundByAll};
 use super::queue::{QueryContext, QueryPermit, QueueKind};
 use crate::metrics::Metric;
 
@@ -230,6 +232,20 @@ impl<R: Runtime> Querier<R> {
     ) -> Result<Asked, ApiError> {
         let begun = self.core.runtime.now();
         let cancellation = CancelOnDrop(Cancellation::default());
+        if self.core.cluster().is_some() {
+            let leaves = leaves.into_iter().map(Arc::new).collect();
+            let hides_deleted = deletions != DeletionVersion::NONE;
+            let question = self.question(tenants, PeerAsked::Leaves(leaves), hides_deleted);
+            let bounds = Bounds {
+                account: permit.account.clone(),
+                cancellation: cancellation.0.clone(),
+                deadline: permit.deadline,
+            };
+            let FoundByAll { found, memory } = self.ask_owners(question, &bounds).await?;
+            let gathered = Gathered::of(found.parts, memory, found.stats);
+            let wait_time_ns = self.core.runtime.now().since(begun).as_nanos() as u64;
+            return Ok(Asked { gathered, cancellation, begun, wait_time_ns });
+        }
         let mut replies = Vec::new();
         for leaf in leaves {
             let leaf = Arc::new(leaf);

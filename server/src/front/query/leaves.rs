@@ -90,6 +90,16 @@ pub(crate) struct Merged {
 }
 
 impl Gathered {
+    /// Parts whose memory is reserved, and the work for them.
+    pub(super) fn of(parts: Vec<LeafResult>, memory: Grant, stats: ScanStats) -> Gathered {
+        Gathered { parts, memory, stats }
+    }
+
+    /// The parts, their memory, and the work for them.
+    pub(super) fn into_parts(self) -> (Vec<LeafResult>, Grant, ScanStats) {
+        (self.parts, self.memory, self.stats)
+    }
+
     fn new(memory: Grant) -> Gathered {
         Gathered { parts: Vec::new(), memory, stats: ScanStats::default() }
     }

@@ -13,6 +13,7 @@ mod format_query;
 pub(super) mod leaves;
 pub(super) mod limits;
 mod measure;
+pub(super) mod owners;
 pub(super) mod params;
 pub(super) mod parquet;
 pub(super) mod queue;

@@ -18,17 +18,17 @@ use std::task::Poll;
 use std::time::Duration;
 
 use logsvc_http::{Disconnect, Request};
+use logsvc_peers::question::{Found, Question};
+use logsvc_proto::Labels;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Account, FairQueue, Grant, KeyBounds, Monotonic, Permit, Runtime};
-use logsvc_shards::messages::{ShardReply, ShardRequest};
-use logsvc_shards::scan::stop_of;
 use logsvc_shards::types::Cancellation;
 
 use super::Querier;
-use super::errors::{client_gone, stopped};
+use super::errors::client_gone;
 use super::execute::CancelOnDrop;
-use super::leaves::LeafError;
 use super::limits::check_enabled;
+use super::owners::{Bounds, FoundByAll};
 use super::request_limits;
 use super::tenants::Tenants;
 use crate::config::{Config, Limits};
@@ -48,6 +48,8 @@ pub(crate) enum QueueKind {
     Lookup,
     /// The query of a rule.
     Rule,
+    /// The part of a query that another node asks for. It waits for no node.
+    Peer,
 }
 
 /// All queues of the node. Cheap to clone.
@@ -56,6 +58,7 @@ pub(crate) struct Queues {
     queries: FairQueue<Tenants>,
     lookups: FairQueue<Tenants>,
     rules: FairQueue<Tenants>,
+    peers: FairQueue<Tenants>,
     /// Most that wait for each tenant; 0 is no limit.
     max_waiting: usize,
 }
@@ -67,6 +70,7 @@ impl Queues {
             queries: FairQueue::new(config.max_concurrent_queries),
             lookups: FairQueue::new(config.max_concurrent_queries),
             rules: FairQueue::new(rule_places),
+            peers: FairQueue::new(config.max_concurrent_queries),
             max_waiting: config.max_outstanding_per_tenant,
         }
     }
@@ -76,12 +80,18 @@ impl Queues {
             QueueKind::Query => &self.queries,
             QueueKind::Lookup => &self.lookups,
             QueueKind::Rule => &self.rules,
+            QueueKind::Peer => &self.peers,
         }
     }
 
     /// Numbers for metrics.
-    pub(crate) fn status(&self) -> [QueueStatus; 3] {
-        let queues = [("query", &self.queries), ("lookup", &self.lookups), ("rule", &self.rules)];
+    pub(crate) fn status(&self) -> [QueueStatus; 4] {
+        let queues = [
+            ("query", &self.queries),
+            ("lookup", &self.lookups),
+            ("rule", &self.rules),
+            ("peer", &self.peers),
+        ];
         queues.map(|(work, queue)| QueueStatus {
             work,
             places: queue.places(),
@@ -107,16 +117,20 @@ pub(crate) struct QueryPermit {
     pub(crate) waited: Duration,
     /// The memory for its intermediate results, on all cores together.
     pub(crate) account: Account,
+    /// When its time is up, at the latest.
+    pub(crate) deadline: Monotonic,
 }
 
-/// Answers of all shards that took no reading of entries.
+/// What all shards have listed.
 #[derive(Debug)]
-pub(crate) struct LookupReplies {
-    /// An answer of each.
-    pub(crate) replies: Vec<ShardReply>,
-    /// Memory of the answers, out of the memory for queries.
+pub(crate) struct Lists {
+    /// Names or values of labels; shards may have the same.
+    pub(crate) texts: Vec<Box<str>>,
+    /// Label sets of streams. A stream lives on one shard only, so nothing repeats.
+    pub(crate) series: Vec<Arc<Labels>>,
+    /// Memory of the lists, out of the memory for queries.
     pub(crate) memory: Grant,
-    /// Parts of the stored entries that could not be read, so that the answers lack their streams.
+    /// Parts of the stored entries that could not be read, so that the lists lack their streams.
     pub(crate) unreadable_parts: u64,
 }
 
@@ -153,19 +167,24 @@ impl<R: Runtime> Querier<R> {
     }
 
     /// A context with these limits, whose time runs from here on.
-    pub(super) fn context_within<'r>(
+    pub(crate) fn context_within<'r>(
         &self,
         tenants: Tenants,
         limits: Arc<Limits>,
         disconnect: &'r Disconnect,
     ) -> QueryContext<'r> {
-        let deadline = match u64::try_from(limits.query_timeout_ns) {
+        let deadline = self.deadline(&limits);
+        QueryContext { tenants, limits, deadline, disconnect }
+    }
+
+    /// When the time of a query that begins now is up.
+    fn deadline(&self, limits: &Limits) -> Monotonic {
+        match u64::try_from(limits.query_timeout_ns) {
             Ok(timeout_ns) if timeout_ns > 0 => {
                 self.core.runtime.now().after(Duration::from_nanos(timeout_ns))
             }
             _ => Monotonic::NEVER,
-        };
-        QueryContext { tenants, limits, deadline, disconnect }
+        }
     }
 
     /// Waits for a place in the queue of these tenants.
@@ -183,13 +202,14 @@ impl<R: Runtime> Querier<R> {
                 check_enabled(limits)?;
                 limits.tsdb_max_query_parallelism
             }
-            QueueKind::Lookup => 0,
+            // The node that was asked by the client has bounds for it.
+            QueueKind::Lookup | QueueKind::Peer => 0,
         };
         let queue = self.shared.queues.of(work);
         let max_waiting = match work {
             QueueKind::Query | QueueKind::Lookup => self.shared.queues.max_waiting,
-            // The lanes to the fronts bound how many there are.
-            QueueKind::Rule => 0,
+            // The lanes to the fronts bound how many there are, and the other nodes.
+            QueueKind::Rule | QueueKind::Peer => 0,
         };
         let bounds = KeyBounds { max_running, max_waiting };
         let begun = self.core.runtime.now();
@@ -201,7 +221,8 @@ impl<R: Runtime> Querier<R> {
         let waited = self.core.runtime.now().since(begun);
         self.core.counters().query_waits.record(waited);
         let account = self.account(work, queue.places() as u64).await?;
-        Ok(QueryPermit { _permit: permit, waited, account })
+        let deadline = self.deadline(limits);
+        Ok(QueryPermit { _permit: permit, waited, account, deadline })
     }
 
     /// The account of a request that has one of so many places. The query that had the place may
@@ -211,8 +232,11 @@ impl<R: Runtime> Querier<R> {
         // Together, queries get a half of the memory and lookups an eighth; the rest
         // is for answers on their way to clients. Columns of blocks are the rest for rules.
         let open = || match work {
-            QueueKind::Query | QueueKind::Lookup => {
-                let share = if work == QueueKind::Query { 2 } else { 8 };
+            QueueKind::Query | QueueKind::Lookup | QueueKind::Peer => {
+                let share = match work {
+                    QueueKind::Query => 2,
+                    _ => 8,
+                };
                 let first_bytes = (queries.max_bytes() / (share * places)).max(1);
                 Account::open(queries, first_bytes, self.query_max_bytes())
             }
@@ -234,39 +258,33 @@ impl<R: Runtime> Querier<R> {
         }
     }
 
-    /// Asks all shards for answers that take no reading of entries, once the request has a place.
-    /// `request` makes the request of a shard with the memory of the request on the whole, and with
-    /// what ends it.
+    /// Asks all shards for lists that take no reading of entries, once the request has a place.
     ///
     /// # Errors
     /// As for [`Querier::permit`] and [`Querier::bounded`], or there is no memory for the answers.
     pub(crate) async fn lookup(
         &self,
         context: &QueryContext<'_>,
-        request: impl Fn(Account, Cancellation) -> ShardRequest,
-    ) -> Result<LookupReplies, ApiError> {
+        question: Arc<Question>,
+    ) -> Result<Lists, ApiError> {
         let work = async {
             let permit = self.permit(&context.tenants, &context.limits, QueueKind::Lookup).await?;
             let cancellation = CancelOnDrop(Cancellation::default());
-            let ask = || request(permit.account.clone(), cancellation.0.clone());
-            let replies = self.core.gather(ask).await?;
-            let mut unreadable_parts = 0;
-            for reply in &replies {
-                match reply {
-                    ShardReply::Unlisted(error) => {
-                        return Err(LeafError::Scan(error.clone()).into());
-                    }
-                    ShardReply::Texts(_, parts) | ShardReply::Series(_, parts) => {
-                        unreadable_parts += parts;
-                    }
-                    _ => {}
+            let bounds = Bounds {
+                account: permit.account.clone(),
+                cancellation: cancellation.0.clone(),
+                deadline: context.deadline,
+            };
+            let (found, memory) = match self.core.cluster() {
+                Some(_) => {
+                    let FoundByAll { found, memory } = self.ask_owners(question, &bounds).await?;
+                    (found, memory)
                 }
-            }
+                None => self.list_here(&question, &bounds).await?,
+            };
+            let Found { texts, series, unreadable_parts, .. } = found;
             self.core.counters().numbers.add(Metric::UnreadableParts, unreadable_parts);
-            let mut memory = permit.account.grant();
-            let bytes: usize = replies.iter().map(ShardReply::listed_bytes).sum();
-            memory.grow(bytes as u64).map_err(|denied| stopped(stop_of(denied)))?;
-            Ok(LookupReplies { replies, memory, unreadable_parts })
+            Ok(Lists { texts, series, memory, unreadable_parts })
         };
         self.bounded(context, work).await
     }

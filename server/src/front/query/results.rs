@@ -26,6 +26,7 @@ use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Runtime, SharedCache};
 use logsvc_shards::changes::Stamp;
 use logsvc_shards::scan::PartAllowance;
+use logsvc_shards::scope::TenantScope;
 use logsvc_shards::types::{Cancellation, ScanStats, TimeRange};
 
 use super::Querier;
@@ -108,6 +109,15 @@ impl StepReuse {
 }
 
 impl<R: Runtime> Querier<R> {
+    /// What tells whether stored entries of a range have changed; `None` if nothing does: changes on
+    /// other nodes are not known.
+    pub(super) fn stamp(&self, scope: &TenantScope, range: TimeRange) -> Option<Stamp> {
+        match self.core.cluster() {
+            Some(_) => None,
+            None => self.core.node.changes.stamp(scope.tenants(), range),
+        }
+    }
+
     /// [`Querier::execute`], but for the steps that are known.
     ///
     /// # Errors
@@ -123,7 +133,7 @@ impl<R: Runtime> Querier<R> {
         let all = 0..wanted.count();
         let (start_ns, end_ns) = wanted.entry_bounds_ns(all.clone());
         // Before anything is read: a later change makes another stamp.
-        let stamp = self.core.node.changes.stamp(scope.tenants(), TimeRange { start_ns, end_ns });
+        let stamp = self.stamp(&scope, TimeRange { start_ns, end_ns });
         // Before known steps are looked at, so that all steps hide the same.
         let version = self.core.node.deletions.version();
         let Some(stamp) = stamp else { return self.execute(&scope, plan, version, permit).await };

@@ -7,7 +7,7 @@
 //!
 //! Guarantees: nobody gets an answer that lacks an entry whose push was acknowledged before the
 //! question came. A run that still waits for its turn may be joined by everybody; one that has
-//! begun only as long as nothing was stored on the node since. Failures of the run go to all
+//! begun only as long as nothing was stored on the node since, and only if the node has no others. Failures of the run go to all
 //! requests that wait for it.
 
 use std::future::{Future, poll_fn};
@@ -121,9 +121,12 @@ impl<R: Runtime> Querier<R> {
     }
 
     /// A number that grows with every stored push and with every change of the entries that are
-    /// hidden.
+    /// hidden. What other nodes store is not known, so with others it grows with every question.
     fn changes_seen(&self) -> u64 {
         let node = &self.core.node;
+        if let Some(cluster) = self.core.cluster() {
+            return cluster.next_number();
+        }
         node.metrics.stored_pushes() + node.deletions.version().number()
     }
 

@@ -27,6 +27,14 @@ impl From<TenantId> for Tenants {
 }
 
 impl Tenants {
+    /// Those of a scope.
+    pub(crate) fn of_scope(scope: &TenantScope) -> Tenants {
+        let mut ids = scope.tenants().to_vec();
+        ids.sort_unstable();
+        ids.dedup();
+        Tenants(ids.into())
+    }
+
     /// The ids.
     pub(crate) fn ids(&self) -> &[TenantId] {
         &self.0
@@ -94,7 +102,7 @@ impl<R: Runtime> Querier<R> {
     }
 
     /// The common limits of the tenants: the strictest of each.
-    pub(super) fn limits_of(&self, tenants: &Tenants) -> Arc<Limits> {
+    pub(crate) fn limits_of(&self, tenants: &Tenants) -> Arc<Limits> {
         let (first, others) = match tenants.ids() {
             [first, others @ ..] => (first, others),
             [] => unreachable!("a request has a tenant"),

@@ -110,7 +110,7 @@ impl<R: Runtime> Querier<R> {
         let (start_ns, end_ns) = parts.entry_bounds_ns();
         // Before anything is read: a later change makes another stamp.
         let range = TimeRange { start_ns, end_ns };
-        let stamp = self.core.node.changes.stamp(scope.tenants(), range)?;
+        let stamp = self.stamp(scope, range)?;
         let generation = self.shared.cache_generation.load(Ordering::Acquire);
         let key = WindowKey { tenants: tenants.clone(), window: parts.key(), generation };
         let missing = 0..parts.count();

@@ -39,10 +39,18 @@ impl<R: Runtime> Ruling<R> {
         request: Request,
         namespace: &str,
     ) -> Result<Response, ApiError> {
+        self.check_change(&request)?;
         match request.head.method {
             Method::POST => self.set_group(request, namespace).await,
             Method::DELETE => self.delete_namespace(request, namespace).await,
             _ => self.list_groups(request, Some(namespace)).await,
+        }
+    }
+
+    fn check_change(&self, request: &Request) -> Result<(), ApiError> {
+        match request.head.method {
+            Method::POST | Method::DELETE => self.core.check_alone("stored rules"),
+            _ => Ok(()),
         }
     }
 
@@ -53,6 +61,7 @@ impl<R: Runtime> Ruling<R> {
         namespace: &str,
         group: &str,
     ) -> Result<Response, ApiError> {
+        self.check_change(&request)?;
         match request.head.method {
             Method::DELETE => self.delete_group(request, namespace, group).await,
             _ => self.get_group(request, namespace, group).await,

@@ -107,6 +107,7 @@ impl<R: Runtime> Tails<R> {
         let params = params::of(request);
         let named = params.as_ref().ok().and_then(|params| params.get_non_empty("tenant"));
         let tenant = core.tenant_or(&request.head, named)?;
+        core.check_alone("live tails")?;
         let params = params?;
         let limits = core.limits(&tenant);
         let bad_request = |error: String| ApiError::bad_request(error);

@@ -4,21 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use logsvc_http::{Request, Response};
+use logsvc_peers::question::Asked;
 use logsvc_proto::Labels;
 use logsvc_proto::encode::write_detected_labels;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::Runtime;
-use logsvc_shards::messages::{ShardReply, ShardRequest};
 
-use super::super::catalogue::{NO_TIME, answers_in, selection};
+use super::super::catalogue::{NO_TIME, selection};
 use super::super::volume::matchers_of;
 use super::sketch::Sketch;
-use crate::front::core::errors::shard_gone;
 use crate::front::explore::Explorer;
 use crate::front::query::encode::escaped_bytes;
 use crate::front::query::limits::check_length;
 use crate::front::query::params;
-use crate::front::query::queue::LookupReplies;
+use crate::front::query::queue::Lists;
 
 /// Labels that are kept whatever their values are.
 const ALWAYS_KEPT: [&str; 4] = ["cluster", "namespace", "instance", "pod"];
@@ -42,16 +41,12 @@ impl<R: Runtime> Explorer<R> {
         check_length(&context.limits, range)?;
         let range = self.querier.visible(&context.limits, range).unwrap_or(NO_TIME);
         let selection = selection(context.tenants.merged(), groups, range);
-        let ask = |account, end| ShardRequest::Series(selection.asked(account, end));
-        let LookupReplies { replies, memory, .. } = self.querier.lookup(&context, ask).await?;
-        let count = replies.iter().map(answers_in).sum();
-        self.written(&context, count, move |room| {
+        let question = selection.question(Asked::Series);
+        let Lists { series, memory, .. } = self.querier.lookup(&context, question).await?;
+        self.written(&context, series.len(), move |room| {
             let _memory = memory;
             let mut found = Found::default();
-            for reply in replies {
-                let ShardReply::Series(series, _) = reply else { return Err(shard_gone()) };
-                found.add(&series);
-            }
+            found.add(&series);
             let mut out = Vec::new();
             let names = found.0.keys().map(|name| escaped_bytes(name.len()) + NAME_BYTES);
             room.reserve_for(&mut out, NAME_BYTES + names.sum::<usize>())?;

@@ -1,0 +1,528 @@
+//! Several whole nodes on the simulation, which share a bucket.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use logsvc_runtime::CoreId;
+use logsvc_runtime::sim::Node as Process;
+
+use super::*;
+use crate::config::{BucketConfig, ClusterConfig, Durability};
+
+const PARTITIONS: u16 = 16;
+const HTTP_PORT: u16 = 3100;
+const PEER_PORT: u16 = 9095;
+
+fn ip(node: usize) -> IpAddr {
+    Ipv4Addr::new(10, 0, 0, node as u8 + 1).into()
+}
+
+/// A node that was started.
+struct Started {
+    process: Process,
+    state: Arc<NodeState>,
+}
+
+struct World {
+    simulation: Simulation,
+    disk: Disk,
+    nodes: BTreeMap<usize, Started>,
+    clients: Process,
+    starts: usize,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let simulation = Simulation::new(seed);
+        simulation.set_max_polls(u64::MAX);
+        simulation.set_unix_nanos(1_700_000_000 * SECOND_NS);
+        let clients = simulation.start_node(1, |_| std::future::pending());
+        let disk = simulation.disk().clone();
+        World { simulation, disk, nodes: BTreeMap::new(), clients, starts: 0 }
+    }
+
+    /// Starts a node at an address, with an empty folder.
+    fn start(&mut self, node: usize, cores: u16) {
+        self.start_at_last(node, cores);
+        let state = Arc::clone(&self.nodes[&node].state);
+        let has_started = || state.failure().is_some() || owned(&state) > 0;
+        self.simulation.run_until(has_started).unwrap_or_else(|stuck| panic!("{stuck}"));
+        assert_eq!(state.failure(), None);
+    }
+
+    /// The same; it may get partitions later.
+    fn start_at_last(&mut self, node: usize, cores: u16) {
+        let machine = Machine { cores, memory_bytes: Ok(1 << 30), limited_by: None };
+        let loaded = config::load(None, false, &[], &machine).expect("defaults");
+        let (mut config, mut limits) = (loaded.config, Limits::clone(loaded.limits.others()));
+        limits.max_entries_limit_per_query = 0;
+        limits.deletion_mode = DeletionMode::FilterAndDelete;
+        config.http_address = SocketAddr::new(ip(node), HTTP_PORT);
+        config.auth_enabled = true;
+        config.retention_enabled = true;
+        config.data_dir = PathBuf::from(format!("/srv/{}", self.starts));
+        config.bucket = Some(BucketConfig::Folder("/bucket".into()));
+        config.storage.partitions = PARTITIONS;
+        config.wal.durability = Durability::Store;
+        self.starts += 1;
+        let mut membership = logsvc_membership::settings::Settings {
+            bind_addr: vec![ip(node)],
+            ..Default::default()
+        };
+        let others = (0..8).filter(|other| *other != node);
+        membership.join.join_members = others.map(|other| ip(other).to_string()).collect();
+        config.cluster = Some(ClusterConfig {
+            instance_id: format!("node-{node}"),
+            advertise_ip: Some(ip(node)),
+            zone: String::new(),
+            interface_names: Vec::new(),
+            peer_listen: SocketAddr::new(ip(node), PEER_PORT),
+            membership,
+        });
+        let limits = LimitsOfTenants::same_for_all(limits);
+        let doors = Doors { tls: None, users: None, connections: ConnectionLimit::new(10_000) };
+        let boot =
+            Boot::new(Arc::new(config), limits, doors, Latch::new(), Surroundings::default());
+        let state = Arc::clone(&boot.node);
+        let process = self
+            .simulation
+            .start_node_on(&self.disk, cores, move |runtime| run_core(runtime, boot.clone()));
+        let ready = Arc::clone(&state);
+        let has_started = || ready.failure().is_some() || ready.recovered.is_complete();
+        self.simulation.run_until(has_started).unwrap_or_else(|stuck| panic!("{stuck}"));
+        assert_eq!(state.failure(), None);
+        self.nodes.insert(node, Started { process, state });
+    }
+
+    fn run_for(&self, duration: Duration) {
+        let end = self.simulation.now().after(duration);
+        let run = self.simulation.run_until(|| self.simulation.now() >= end);
+        run.unwrap_or_else(|stuck| panic!("{stuck}"));
+    }
+
+    /// Runs something of a client to its end.
+    fn client<T: 'static>(&self, work: impl AsyncFnOnce(SimRuntime) -> T + 'static) -> T {
+        let (output, runtime) =
+            (Rc::new(RefCell::new(None)), self.clients.runtime(CoreId(0)).clone());
+        let slot = Rc::clone(&output);
+        drop(runtime.clone().spawn(async move {
+            let result = work(runtime).await;
+            *slot.borrow_mut() = Some(result);
+        }));
+        let run = self.simulation.run_until(|| output.borrow().is_some());
+        run.unwrap_or_else(|stuck| panic!("{stuck}"));
+        output.take().expect("it has ended")
+    }
+
+    fn kill(&mut self, node: usize) {
+        self.nodes.remove(&node).expect("it runs").process.crash();
+    }
+
+    /// Stops a node in order; false if it was taken over meanwhile.
+    fn stop(&mut self, node: usize) -> bool {
+        let Started { process, state } = self.nodes.remove(&node).expect("it runs");
+        state.stop.trigger();
+        let run = self.simulation.run_until(|| !process.is_running());
+        run.unwrap_or_else(|stuck| panic!("{stuck}"));
+        state.failure().is_none()
+    }
+
+    /// How many partitions each node owns by its own map.
+    fn shares(&self) -> Vec<usize> {
+        self.nodes.values().map(|node| owned(&node.state)).collect()
+    }
+}
+
+fn owned(state: &NodeState) -> usize {
+    let routes = state.cluster.as_ref().and_then(|cluster| cluster.routes());
+    let Some(routes) = routes.map(|routes| routes.get()) else { return 0 };
+    routes.map.slots.iter().filter(|slot| slot.owner == Some(routes.me)).count()
+}
+
+/// Pushes lines of many streams to a node, again and again until it takes them.
+async fn push(runtime: &SimRuntime, node: usize, numbers: std::ops::Range<u64>) -> u32 {
+    let streams: Vec<Value> = (0..20)
+        .map(|stream| {
+            let now_ns = runtime.unix_nanos();
+            let values: Vec<Value> = numbers
+                .clone()
+                .map(|number| json!([(now_ns + number as i64).to_string(), format!("{number}")]))
+                .collect();
+            json!({"stream": {"app": "a", "n": stream.to_string()}, "values": values})
+        })
+        .collect();
+    let body = json!({ "streams": streams }).to_string();
+    let address = SocketAddr::new(ip(node), HTTP_PORT);
+    for attempt in 0..100 {
+        match http(runtime, address, "POST", "/loki/api/v1/push", &body).await {
+            Ok((204, _)) => return attempt,
+            Ok((429 | 503, _)) | Err(_) => {}
+            Ok((status, text)) => panic!("{status}: {text}"),
+        }
+        runtime.sleep_until(runtime.now().after(Duration::from_millis(200))).await;
+    }
+    panic!("node {node} takes nothing");
+}
+
+/// The lines of all streams, each with its stream, by a node's answer.
+async fn found(runtime: &SimRuntime, node: usize) -> Vec<(String, u64)> {
+    let now_ns = runtime.unix_nanos();
+    let (start_ns, end_ns) = (now_ns - 3600 * SECOND_NS, now_ns + 60 * SECOND_NS);
+    let target = format!(
+        "/loki/api/v1/query_range?query=%7Bapp%3D%22a%22%7D&start={start_ns}&end={end_ns}&limit=5000"
+    );
+    lines(&get(runtime, node, &target).await)
+}
+
+/// The lines of an answer, each with its stream.
+fn lines(answer: &Value) -> Vec<(String, u64)> {
+    let streams = answer["data"]["result"].as_array().expect("streams");
+    let lines = streams.iter().flat_map(|stream| {
+        let name = stream["stream"]["n"].as_str().expect("a stream").to_owned();
+        let values = stream["values"].as_array().expect("values").iter();
+        values.map(move |value| {
+            (name.clone(), value[1].as_str().expect("a line").parse().expect("a number"))
+        })
+    });
+    lines.collect()
+}
+
+async fn get(runtime: &SimRuntime, node: usize, target: &str) -> Value {
+    let address = SocketAddr::new(ip(node), HTTP_PORT);
+    let (status, text) = http(runtime, address, "GET", target, "").await.expect("an answer");
+    assert_eq!(status, 200, "{text}");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// Every node answers with each of so many lines of twenty streams, once.
+async fn all_are_there(runtime: SimRuntime, nodes: Vec<usize>, count: u64) {
+    for node in nodes {
+        let found = found(&runtime, node).await;
+        let distinct: BTreeSet<_> = found.iter().cloned().collect();
+        assert_eq!((found.len(), distinct.len()), (20 * count as usize, 20 * count as usize));
+    }
+}
+
+#[test]
+fn nodes_take_pushes_and_answer_for_each_other() {
+    let _guard = SeedGuard(1);
+    let mut world = World::new(1);
+    world.start(0, 2);
+    world.client(async |runtime| push(&runtime, 0, 0..10).await);
+    world.client(async |runtime| all_are_there(runtime, vec![0], 10).await);
+    world.start(1, 1);
+    world.start(2, 2);
+    world.run_for(Duration::from_secs(10));
+    assert_eq!(world.shares().iter().sum::<usize>(), usize::from(PARTITIONS));
+    assert!(world.shares().iter().all(|share| (5..=6).contains(share)), "{:?}", world.shares());
+    world.client(async |runtime| {
+        push(&runtime, 1, 10..20).await;
+        push(&runtime, 2, 20..30).await;
+        all_are_there(runtime.clone(), vec![0, 1, 2], 30).await;
+        for node in 0..3 {
+            let labels = get(&runtime, node, "/loki/api/v1/labels").await;
+            assert_eq!(labels["data"], json!(["app", "n", "service_name"]));
+            let values = get(&runtime, node, "/loki/api/v1/label/n/values").await;
+            assert_eq!(values["data"].as_array().map(Vec::len), Some(20));
+            let series =
+                get(&runtime, node, "/loki/api/v1/series?match[]=%7Bapp%3D%22a%22%7D").await;
+            assert_eq!(series["data"].as_array().map(Vec::len), Some(20));
+            let count = "sum(count_over_time(%7Bapp%3D%22a%22%7D%5B1h%5D))";
+            let answer = get(&runtime, node, &format!("/loki/api/v1/query?query={count}")).await;
+            assert_eq!(answer["data"]["result"][0]["value"][1], "600");
+        }
+    });
+    // One is stopped in order, and one dies with everything that it has.
+    assert!(world.stop(1));
+    world.client(async |runtime| {
+        push(&runtime, 0, 30..40).await;
+        all_are_there(runtime, vec![0, 2], 40).await;
+    });
+    world.kill(0);
+    world.client(async |runtime| {
+        push(&runtime, 2, 40..50).await;
+        all_are_there(runtime, vec![2], 50).await;
+    });
+    assert_eq!(world.shares(), [usize::from(PARTITIONS)]);
+    // Who starts at the address of one that has died does not answer in its place.
+    world.start(0, 1);
+    world.run_for(Duration::from_secs(10));
+    world.kill(0);
+    world.start_at_last(0, 2);
+    world.client(async |runtime| all_are_there(runtime, vec![2], 50).await);
+}
+
+#[test]
+fn what_nodes_do_not_do_together_is_refused() {
+    let mut world = World::new(3);
+    world.start(0, 1);
+    world.client(async |runtime| {
+        let address = SocketAddr::new(ip(0), HTTP_PORT);
+        for (method, target) in [
+            ("POST", "/loki/api/v1/delete?query=%7Bapp%3D%22a%22%7D&start=0"),
+            ("POST", "/loki/api/v1/rules/a"),
+            ("DELETE", "/loki/api/v1/rules/a/b"),
+            ("GET", "/loki/api/v1/tail?query=%7Bapp%3D%22a%22%7D"),
+        ] {
+            let answer = http(&runtime, address, method, target, "").await.expect("an answer");
+            assert_eq!(answer.0, 501, "{method} {target}: {}", answer.1);
+            assert!(answer.1.contains("is one of many"), "{}", answer.1);
+        }
+    });
+}
+
+/// What clients were told.
+#[derive(Default)]
+struct Ledger {
+    sent: BTreeSet<(String, u64)>,
+    acknowledged: BTreeSet<(String, u64)>,
+    seen: BTreeSet<(String, u64)>,
+    answers: u64,
+    unanswered: u64,
+}
+
+type SharedLedger = Rc<RefCell<Ledger>>;
+
+/// Where clients send requests: nodes that run, as far as somebody knows.
+type Addresses = Rc<RefCell<Vec<usize>>>;
+
+/// A client that pushes and asks until it is told to stop.
+struct Client {
+    runtime: SimRuntime,
+    ledger: SharedLedger,
+    addresses: Addresses,
+    number: u64,
+}
+
+/// How long a client waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Client {
+    fn some_node(&self) -> Option<usize> {
+        let nodes = self.addresses.borrow();
+        let place = self.runtime.random_u64() as usize % nodes.len().max(1);
+        nodes.get(place).copied()
+    }
+
+    /// The answer of some node, if it comes.
+    async fn request(&self, method: &str, target: &str, body: &str) -> Option<(u16, String)> {
+        let address = SocketAddr::new(ip(self.some_node()?), HTTP_PORT);
+        let answer = std::pin::pin!(http(&self.runtime, address, method, target, body));
+        let late = std::pin::pin!(self.runtime.sleep_until(self.runtime.now().after(PATIENCE)));
+        match select(answer, late).await {
+            Either::Left((answer, _)) => answer.ok(),
+            Either::Right(_) => None,
+        }
+    }
+
+    async fn pause(&self, ms: u64) {
+        self.runtime.sleep_until(self.runtime.now().after(Duration::from_millis(ms))).await;
+    }
+
+    /// Pushes lines of some streams until a node says that they are stored.
+    async fn push(&self, next: u64) {
+        let streams = (0..6).map(|stream| format!("{}-{stream}", self.number));
+        let time_ns = 1_700_000_000 * SECOND_NS + next as i64;
+        let values =
+            |number: u64| json!([(time_ns + number as i64).to_string(), number.to_string()]);
+        let body: Vec<Value> = streams
+            .clone()
+            .map(|name| {
+                let values = [values(next), values(next + 1)];
+                json!({"stream": {"app": "a", "n": name}, "values": values})
+            })
+            .collect();
+        let entries: Vec<(String, u64)> =
+            streams.flat_map(|name| [(name.clone(), next), (name, next + 1)]).collect();
+        self.ledger.borrow_mut().sent.extend(entries.iter().cloned());
+        let body = json!({ "streams": body }).to_string();
+        for _ in 0..200 {
+            match self.request("POST", "/loki/api/v1/push", &body).await {
+                Some((204, _)) => {
+                    self.ledger.borrow_mut().acknowledged.extend(entries);
+                    return;
+                }
+                Some((429 | 500 | 503, _)) | None => {}
+                Some((status, text)) => panic!("{status}: {text}"),
+            }
+            self.pause(100).await;
+        }
+    }
+
+    /// Asks for everything, and judges the answer; false if there is none.
+    async fn ask(&self) -> bool {
+        let expected: BTreeSet<(String, u64)> = {
+            let ledger = self.ledger.borrow();
+            ledger.acknowledged.union(&ledger.seen).cloned().collect()
+        };
+        let (start_ns, end_ns) = (1_699_999_000 * SECOND_NS, 1_700_001_000 * SECOND_NS);
+        let target = format!(
+            "/loki/api/v1/query_range?query=%7Bapp%3D%22a%22%7D&start={start_ns}&end={end_ns}\
+             &limit=100000"
+        );
+        let Some((status, text)) = self.request("GET", &target, "").await else { return false };
+        if status != 200 {
+            assert!(matches!(status, 429 | 503 | 504), "{status}: {text}");
+            return false;
+        }
+        let answer: Value = match serde_json::from_str(&text) {
+            Ok(answer) => answer,
+            // The node has died in the midst of it.
+            Err(error) if error.is_eof() => return false,
+            Err(error) => panic!("{error}: {text}"),
+        };
+        let found = lines(&answer);
+        let all: BTreeSet<_> = found.iter().cloned().collect();
+        assert_eq!(all.len(), found.len(), "a line is there twice");
+        let mut ledger = self.ledger.borrow_mut();
+        let missing: Vec<_> = expected.difference(&all).take(5).collect();
+        let (warnings, count) = (&answer["warnings"], expected.len());
+        assert!(missing.is_empty(), "{missing:?} are missing, of {count}; warnings: {warnings}");
+        let invented: Vec<_> = all.difference(&ledger.sent).take(5).collect();
+        assert!(invented.is_empty(), "{invented:?} were never sent");
+        ledger.seen.extend(all);
+        ledger.answers += 1;
+        true
+    }
+}
+
+/// What happened over all seeds.
+#[derive(Default, Debug)]
+struct Tally {
+    starts: u32,
+    stops: u32,
+    kills: u32,
+    pauses: u32,
+    cuts: u32,
+    ended: u32,
+    acknowledged: usize,
+    answers: u64,
+    unanswered: u64,
+}
+
+/// Whole nodes start, are stopped in order, die with their disks, stand still and go on; links between
+/// them break in one direction. What clients are told by any node holds all the time.
+#[test]
+fn nothing_is_lost_or_doubled_whatever_becomes_of_nodes_and_links() {
+    let mut tally = Tally::default();
+    let all = seeds(8);
+    let count = all.end - all.start;
+    for seed in all {
+        let _guard = SeedGuard(seed);
+        trouble(seed, &mut tally);
+    }
+    println!("{tally:?}");
+    if count >= 8 {
+        assert!(tally.starts > 20 && tally.stops > 2 && tally.kills > 4 && tally.pauses > 4);
+        assert!(tally.cuts > 4 && tally.acknowledged > 1_000 && tally.answers > 50);
+    }
+}
+
+fn trouble(seed: u64, tally: &mut Tally) {
+    let mut world = World::new(seed);
+    let mut rng = Rng::new(seed);
+    world.start(0, 2);
+    tally.starts += 1;
+    let (ledger, addresses) = (SharedLedger::default(), Addresses::default());
+    let stop = Rc::new(std::cell::Cell::new(false));
+    let client = |number| Client {
+        runtime: world.clients.runtime(CoreId(0)).clone(),
+        ledger: Rc::clone(&ledger),
+        addresses: Rc::clone(&addresses),
+        number,
+    };
+    for number in 0..rng.between(1, 3) {
+        let (client, stop) = (client(number), Rc::clone(&stop));
+        drop(client.runtime.clone().spawn(async move {
+            let mut next = 0;
+            while !stop.get() {
+                client.push(next).await;
+                next += 2;
+                if !client.ask().await {
+                    client.ledger.borrow_mut().unanswered += 1;
+                }
+                client.pause(200).await;
+            }
+        }));
+    }
+    let last = client(99);
+    let mut asleep: BTreeSet<usize> = BTreeSet::new();
+    for _ in 0..rng.between(8, 20) {
+        *addresses.borrow_mut() = world.nodes.keys().copied().collect();
+        world.run_for(Duration::from_millis(rng.between(200, 8_000)));
+        // Who was taken over has ended.
+        let ended = world.nodes.iter().filter(|(_, node)| node.state.failure().is_some());
+        for node in ended.map(|(node, _)| *node).collect::<Vec<_>>() {
+            world.kill(node);
+            asleep.remove(&node);
+            tally.ended += 1;
+        }
+        let awake: Vec<usize> =
+            world.nodes.keys().filter(|node| !asleep.contains(node)).copied().collect();
+        let chosen = (!awake.is_empty()).then(|| *rng.pick(&awake));
+        match (rng.below(12), chosen) {
+            (0..=3, _) | (_, None) if world.nodes.len() < 4 => {
+                let free = (0..8).find(|node| !world.nodes.contains_key(node));
+                world.simulation.heal();
+                world.start_at_last(free.expect("four run"), rng.between(1, 3) as u16);
+                tally.starts += 1;
+            }
+            (4, Some(node)) if awake.len() > 1 && asleep.is_empty() => {
+                world.simulation.heal();
+                addresses.borrow_mut().retain(|one| *one != node);
+                match world.stop(node) {
+                    true => tally.stops += 1,
+                    false => tally.ended += 1,
+                }
+            }
+            (5, Some(node)) => {
+                world.kill(node);
+                tally.kills += 1;
+            }
+            (6 | 7, Some(node)) => {
+                world.nodes[&node].process.stop();
+                asleep.insert(node);
+                tally.pauses += 1;
+            }
+            (8 | 9, Some(from)) if awake.len() > 1 => {
+                let to = *rng.pick(&awake);
+                if from != to {
+                    let (from, to) = (&world.nodes[&from].process, &world.nodes[&to].process);
+                    world.simulation.cut(from, to);
+                    tally.cuts += 1;
+                }
+            }
+            _ => {
+                world.simulation.heal();
+                asleep.iter().for_each(|node| world.nodes[node].process.go_on());
+                asleep.clear();
+            }
+        }
+    }
+    world.simulation.heal();
+    asleep.iter().for_each(|node| world.nodes[node].process.go_on());
+    world.run_for(Duration::from_secs(10));
+    world.nodes.retain(|_, node| node.state.failure().is_none());
+    if world.nodes.is_empty() {
+        world.start_at_last(0, 2);
+        tally.starts += 1;
+    }
+    *addresses.borrow_mut() = world.nodes.keys().copied().collect();
+    stop.set(true);
+    world.run_for(Duration::from_secs(60));
+    let is_answered = world.client(async move |_| {
+        for _ in 0..100 {
+            if last.ask().await {
+                return true;
+            }
+            last.pause(500).await;
+        }
+        false
+    });
+    assert!(is_answered, "nobody answers in the end");
+    let ledger = ledger.borrow();
+    tally.acknowledged += ledger.acknowledged.len();
+    tally.answers += ledger.answers;
+    tally.unanswered += ledger.unanswered;
+}

@@ -1,0 +1,202 @@
+//! Who of the members of the map lives, by what membership says: a hint for the member.
+//!
+//! A hint may lie. Then nodes are taken over that live, which costs them a start, or partitions wait for
+//! an owner. So a member counts as dead only for a reason:
+//!
+//! - membership has found it dead, or has heard that it has left;
+//! - another process has its name, or this node has it: then it was started again;
+//! - membership has not seen it for [`UNSEEN_PATIENCE`] since this node has found others, or has tried to.
+//!
+//! Who sees less than half of the members is probably cut off, and waits for [`CUT_OFF_PATIENCE`] before
+//! it believes that. Meanwhile the others take over from it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use logsvc_cluster::map::{Epoch, Map};
+use logsvc_membership::members::Members;
+use logsvc_runtime::Monotonic;
+
+/// How long a member of the map may be missing whom membership has never seen.
+pub(super) const UNSEEN_PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long a node waits that sees less than half of the members.
+pub(super) const CUT_OFF_PATIENCE: Duration = Duration::from_secs(20);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Hints {
+    /// When the first attempts to find others were over.
+    joined: Option<Monotonic>,
+    /// Members of the map that membership does not know, and since when.
+    unseen: BTreeMap<Epoch, Monotonic>,
+    /// Those whom it has seen.
+    seen: BTreeSet<Epoch>,
+    /// Since when less than half of the members seem to live.
+    cut_off: Option<Monotonic>,
+}
+
+impl Hints {
+    /// The first attempts to find others are over.
+    pub(super) fn note_joined(&mut self, now: Monotonic) {
+        self.joined.get_or_insert(now);
+    }
+
+    /// Those members of the map that seem to live. `me` is this node, and `name` is its name.
+    pub(super) fn alive(
+        &mut self,
+        now: Monotonic,
+        me: Epoch,
+        name: &str,
+        map: &Map,
+        members: &Members,
+    ) -> BTreeSet<Epoch> {
+        let writers: BTreeSet<Epoch> = members.writers().into_iter().map(Epoch).collect();
+        let dead: BTreeSet<Epoch> = members
+            .list
+            .iter()
+            .filter(|member| !member.is_alive())
+            .filter_map(|member| member.vitals.writer_epoch.map(Epoch))
+            .collect();
+        self.seen.extend(writers.iter().filter(|one| map.members.contains_key(one)));
+        self.seen.retain(|one| map.members.contains_key(one));
+        let is_gone = |epoch: &Epoch| {
+            let restarted = map.members.get(epoch).is_some_and(|info| {
+                info.name == name
+                    || members.named(&info.name).any(|member| {
+                        let other = member.vitals.writer_epoch.map(Epoch);
+                        member.is_alive() && other.is_some_and(|other| other > *epoch)
+                    })
+            });
+            restarted || dead.contains(epoch) || self.seen.contains(epoch)
+        };
+        let mut alive = BTreeSet::from([me]);
+        let mut unseen = BTreeMap::new();
+        for epoch in map.members.keys().filter(|epoch| **epoch != me) {
+            if writers.contains(epoch) {
+                alive.insert(*epoch);
+            } else if !is_gone(epoch) {
+                let begun = self.joined.unwrap_or(now);
+                let since = self.unseen.get(epoch).copied().unwrap_or(now).max(begun);
+                unseen.insert(*epoch, since);
+                if self.joined.is_none() || now < since.after(UNSEEN_PATIENCE) {
+                    alive.insert(*epoch);
+                }
+            }
+        }
+        self.unseen = unseen;
+        if alive.len() * 2 >= map.members.len() {
+            self.cut_off = None;
+            return alive;
+        }
+        let since = *self.cut_off.get_or_insert(now);
+        if now < since.after(CUT_OFF_PATIENCE) {
+            alive.extend(map.members.keys());
+        }
+        alive
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use logsvc_cluster::map::{MemberInfo, State};
+    use logsvc_membership::identity::Identity;
+    use logsvc_membership::members::{MemberInfo as Listed, Standing, Traffic};
+    use logsvc_membership::vitals::Vitals;
+
+    use super::*;
+
+    fn second(at: u64) -> Monotonic {
+        Monotonic(0).after(Duration::from_secs(at))
+    }
+
+    fn map(members: &[(u32, &str)]) -> Map {
+        let mut map = Map::empty(4);
+        for (epoch, name) in members {
+            let info = MemberInfo {
+                name: (*name).to_owned(),
+                address: String::new(),
+                zone: String::new(),
+                state: State::Active,
+                position: 0,
+            };
+            map.members.insert(Epoch(*epoch), info);
+        }
+        map
+    }
+
+    fn members(list: &[(u32, &str, Standing)]) -> Members {
+        let of = |(place, (epoch, name, standing)): (usize, &(u32, &str, Standing))| {
+            let address = SocketAddr::from(([10, 0, 0, place as u8 + 1], 7946));
+            Listed {
+                identity: Identity::at_start(address, 0, 1),
+                incarnation: 0,
+                standing: *standing,
+                since: Monotonic(0),
+                last_news: Monotonic(0),
+                vitals: Vitals { writer_epoch: Some(*epoch), ..Vitals::joining(*name, 1..=1) },
+            }
+        };
+        let list: Vec<Listed> = list.iter().enumerate().map(of).collect();
+        let me = list[0].identity;
+        Members { version: 1, me, list, traffic: Traffic::default() }
+    }
+
+    fn numbers(alive: BTreeSet<Epoch>) -> Vec<u32> {
+        alive.into_iter().map(|epoch| epoch.0).collect()
+    }
+
+    const ALIVE: Standing = Standing::Alive;
+
+    #[test]
+    fn who_was_never_seen_lives_until_others_were_found_and_for_a_while() {
+        let map = map(&[(1, "a"), (2, "b")]);
+        let mine = members(&[(1, "a", ALIVE)]);
+        let mut hints = Hints::default();
+        let at =
+            |at, hints: &mut Hints| numbers(hints.alive(second(at), Epoch(1), "a", &map, &mine));
+        assert_eq!(at(0, &mut hints), [1, 2]);
+        assert_eq!(at(100, &mut hints), [1, 2]);
+        hints.note_joined(second(100));
+        assert_eq!(at(114, &mut hints), [1, 2]);
+        assert_eq!(at(116, &mut hints), [1]);
+    }
+
+    #[test]
+    fn who_was_found_dead_or_has_left_is_gone_at_once() {
+        let map = map(&[(1, "a"), (2, "b"), (3, "c")]);
+        let mut hints = Hints::default();
+        let all = members(&[(1, "a", ALIVE), (2, "b", ALIVE), (3, "c", Standing::Suspected)]);
+        assert_eq!(numbers(hints.alive(second(1), Epoch(1), "a", &map, &all)), [1, 2, 3]);
+        let one_dead = members(&[(1, "a", ALIVE), (2, "b", Standing::Dead), (3, "c", ALIVE)]);
+        assert_eq!(numbers(hints.alive(second(2), Epoch(1), "a", &map, &one_dead)), [1, 3]);
+        let one_left = members(&[(1, "a", ALIVE), (2, "b", ALIVE)]);
+        assert_eq!(numbers(hints.alive(second(3), Epoch(1), "a", &map, &one_left)), [1, 2]);
+    }
+
+    #[test]
+    fn who_was_started_again_is_gone_at_once() {
+        let map = map(&[(1, "a"), (2, "b"), (4, "a"), (5, "b")]);
+        let now = members(&[(4, "a", ALIVE), (5, "b", ALIVE)]);
+        let mut hints = Hints::default();
+        assert_eq!(numbers(hints.alive(second(0), Epoch(4), "a", &map, &now)), [4, 5]);
+    }
+
+    #[test]
+    fn who_sees_less_than_half_waits() {
+        let map = map(&[(1, "a"), (2, "b"), (3, "c")]);
+        let all = members(&[(1, "a", ALIVE), (2, "b", ALIVE), (3, "c", ALIVE)]);
+        let alone = members(&[(1, "a", ALIVE), (2, "b", Standing::Dead), (3, "c", Standing::Dead)]);
+        let mut hints = Hints::default();
+        let mut at =
+            |at, members: &Members| numbers(hints.alive(second(at), Epoch(1), "a", &map, members));
+        assert_eq!(at(0, &all), [1, 2, 3]);
+        assert_eq!(at(1, &alone), [1, 2, 3]);
+        assert_eq!(at(20, &alone), [1, 2, 3]);
+        assert_eq!(at(22, &alone), [1]);
+        assert_eq!(at(23, &all), [1, 2, 3]);
+        assert_eq!(at(24, &alone), [1, 2, 3]);
+    }
+}

@@ -1,0 +1,156 @@
+//! Joins the cluster at the start, and leaves it at the end. For core 0.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use logsvc_cluster::map::{Epoch, MemberInfo, State};
+use logsvc_cluster::member::{Answer, Input, Stop};
+use logsvc_cluster::settings::Settings;
+use logsvc_membership::engine::Change;
+use logsvc_membership::membership::Membership;
+use logsvc_membership::vitals::State as Vital;
+use logsvc_runtime::mesh::Inbox;
+use logsvc_runtime::{Latch, Runtime};
+use logsvc_shards::member::{MemberDriver, MemberError, MemberHandle, MemberParts};
+
+use super::gate::serve;
+use super::hints::Hints;
+use super::membership::{self, Me};
+use super::{MemberRequest, OneOfMany};
+use crate::config::ClusterConfig;
+use crate::node::NodeState;
+
+/// How often the member hears who lives, if nothing has changed.
+const HINT_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How long a node may take to give everything to others. What it has not given then is taken over.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A node that has joined.
+pub(crate) struct MemberTask<R: Runtime> {
+    handle: MemberHandle,
+    membership: Membership,
+    shared: Arc<OneOfMany>,
+    running: R::Task<()>,
+    ended: Latch,
+    /// Ends the tasks beside the driver.
+    stop: Latch,
+}
+
+/// Makes the node one of many, until it leaves or is taken over; then it ends. `lost` is triggered when a
+/// write to a log of the node has met a fence, and `inbox` has the requests of the cores.
+///
+/// # Errors
+/// The address of the node is not known, or membership cannot listen.
+pub(crate) fn join<R: Runtime>(
+    runtime: &R,
+    node: &Arc<NodeState>,
+    settings: &ClusterConfig,
+    parts: MemberParts<R>,
+    lost: Latch,
+    inbox: Inbox<MemberRequest, Answer>,
+) -> Result<MemberTask<R>, String> {
+    let me = Epoch(parts.plan.epoch);
+    let shared = node.cluster.clone().ok_or("this node shares nothing with others")?;
+    let peer_port = shared.peer_address().map(|address| address.port());
+    let me_told = Me {
+        http: node.address().unwrap_or(node.config.http_address),
+        peer_port: peer_port.ok_or("this node does not listen for others")?,
+        writer_epoch: Some(me.0),
+        map_number: 0,
+    };
+    let (membership, address) = membership::start(runtime, settings, me_told)?;
+    shared.set_membership(membership.clone());
+    let name = settings.instance_id.clone();
+    let info = MemberInfo {
+        name: name.clone(),
+        address: address.to_string(),
+        zone: settings.zone.clone(),
+        state: State::Active,
+        position: 0,
+    };
+    let driver = MemberDriver::new(runtime.clone(), Settings::default(), info, parts);
+    let handle = driver.handle();
+    shared.set_routes(handle.routes().clone());
+    let (stop, ended) = (Latch::new(), Latch::new());
+    drop(runtime.spawn(serve(runtime.clone(), handle.clone(), inbox, stop.clone())));
+    let hints = Rc::new(RefCell::new(Hints::default()));
+    let (joining, of_joining, clock) = (membership.clone(), Rc::clone(&hints), runtime.clone());
+    let (failing, aborts) = (Arc::clone(node), settings.clone());
+    drop(runtime.spawn(async move {
+        if let Err(error) = membership::joined(&joining, &aborts).await {
+            failing.fail(error);
+        }
+        // An attempt that has failed has looked for others, too.
+        of_joining.borrow_mut().note_joined(clock.now());
+    }));
+    let seen = (membership.clone(), hints);
+    let hinting = hint(runtime.clone(), handle.clone(), seen, (me, name), stop.clone());
+    drop(runtime.spawn(hinting));
+    let (node, has_ended) = (Arc::clone(node), ended.clone());
+    let running = runtime.spawn(async move {
+        match driver.run(lost).await {
+            Ok(()) | Err(MemberError::Stopped(Stop::Left)) => {}
+            Err(error) if node.cluster.as_ref().is_some_and(|cluster| cluster.is_leaving()) => {
+                tracing::warn!("this node was taken over while it was leaving: {error}");
+            }
+            Err(error) => {
+                node.fail(format!("this node is none of the cluster any more: {error}"));
+            }
+        }
+        has_ended.trigger();
+    });
+    Ok(MemberTask { handle, membership, shared, running, ended, stop })
+}
+
+impl<R: Runtime> MemberTask<R> {
+    /// Gives everything to other nodes, as far as there are some, and leaves.
+    pub(crate) async fn leave(self, runtime: &R) {
+        self.shared.note_leaving();
+        self.handle.tell(Input::Leave);
+        self.membership.change(Change::State(Vital::Leaving)).await;
+        let late = std::pin::pin!(runtime.sleep_until(runtime.now().after(LEAVE_PATIENCE)));
+        let ended = std::pin::pin!(self.ended.wait());
+        if let Either::Right(_) = select(ended, late).await {
+            tracing::warn!(
+                patience_s = LEAVE_PATIENCE.as_secs(),
+                "this node could not give all of its partitions to others; they will take them over"
+            );
+        }
+        self.membership.leave().await;
+        self.stop.trigger();
+        drop(self.running);
+    }
+}
+
+/// Tells the member who lives, until `stop` is triggered.
+async fn hint<R: Runtime>(
+    runtime: R,
+    handle: MemberHandle,
+    (membership, hints): (Membership, Rc<RefCell<Hints>>),
+    (me, name): (Epoch, String),
+    stop: Latch,
+) {
+    membership.change(Change::State(Vital::Active)).await;
+    let mut stopped = std::pin::pin!(stop.wait());
+    let mut told = 0;
+    loop {
+        let members = membership.members();
+        let (number, map) = handle.map();
+        if number > told {
+            told = number;
+            membership.change(Change::MapNumber(number)).await;
+        }
+        let alive = hints.borrow_mut().alive(runtime.now(), me, &name, &map, &members);
+        handle.tell(Input::Alive(alive));
+        let pause = std::pin::pin!(runtime.sleep_until(runtime.now().after(HINT_INTERVAL)));
+        let changed = std::pin::pin!(membership.changed(members.version));
+        let next = std::pin::pin!(select(pause, changed));
+        if let Either::Left(_) = select(&mut stopped, next).await {
+            return;
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Several nodes that share a bucket, which is a folder here: each takes pushes and answers for all;
+//! nodes come, leave and die with their disks, and nothing that was acknowledged is lost or doubled.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, DataDir, SECOND_NS, Server, entry, now_ns, query, stream};
+
+/// Longest time until others have taken over what a node had.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// How many streams the tests push to: many more than there are nodes.
+const STREAMS: i64 = 40;
+
+/// The nodes of a test: each has a loopback address of its own for the others.
+struct Cluster {
+    folder: DataDir,
+    /// The second and the third byte of their addresses, which no other test has.
+    net: (u8, u8),
+}
+
+impl Cluster {
+    fn new() -> Cluster {
+        let process = std::process::id();
+        Cluster { folder: DataDir::new(), net: ((process >> 8) as u8 | 64, process as u8) }
+    }
+
+    fn ip(&self, node: u8) -> String {
+        format!("127.{}.{}.{node}", self.net.0, self.net.1)
+    }
+
+    /// Starts a node with an empty folder.
+    fn start(&self, node: u8) -> Server {
+        let (ip, path) = (self.ip(node), self.folder.path());
+        let bucket = format!("--storage.bucket=file://{}", path.join("bucket").display());
+        let mut args = vec![
+            "--cores=1".to_owned(),
+            bucket,
+            format!("--common.instance-addr={ip}"),
+            format!("--common.storage.ring.instance-id=node-{node}"),
+            format!("--server.grpc-listen-address={ip}"),
+            format!("--memberlist.bind-addr={ip}"),
+        ];
+        args.extend((1..=4).map(|other| format!("--memberlist.join={}", self.ip(other))));
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let data = path.join(format!("node-{node}-{}", now_ns()));
+        Server::start(&data, &args)
+    }
+}
+
+/// Where the entries of a test begin.
+fn base_ns() -> i64 {
+    now_ns() - 600 * SECOND_NS
+}
+
+/// A push of one line to each stream. Returns whether it was acknowledged.
+fn push(client: &mut Client, base: i64, number: i64) -> bool {
+    let streams: Vec<_> = (0..STREAMS)
+        .map(|name| {
+            let entries = vec![entry(base + number, format!("{name} {number}"))];
+            stream(&[("app", "cluster"), ("n", &name.to_string())], entries)
+        })
+        .collect();
+    let body = crate::support::body::json(&streams);
+    let headers = [("Content-Type", "application/json")];
+    let reply = client.try_request("POST", "/loki/api/v1/push", &headers, Some(body.as_bytes()));
+    match reply {
+        Ok(reply) if reply.status == 204 => true,
+        Ok(reply) => {
+            assert!(matches!(reply.status, 429 | 503), "{}: {}", reply.status, reply.text());
+            false
+        }
+        Err(_) => false,
+    }
+}
+
+/// Pushes again until it is acknowledged.
+#[track_caller]
+fn insist(client: &mut Client, base: i64, number: i64) {
+    let begun = Instant::now();
+    while !push(client, base, number) {
+        assert!(begun.elapsed() < PATIENCE, "push {number} is not taken");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// All lines that a node finds, once it answers.
+#[track_caller]
+fn found(server: &Server, base: i64) -> Vec<String> {
+    let begun = Instant::now();
+    let (start, end) = ((base - 1).to_string(), (now_ns() + SECOND_NS).to_string());
+    let params =
+        [("query", "{app=\"cluster\"}"), ("start", &start), ("end", &end), ("limit", "5000")];
+    loop {
+        let target = query::target("/loki/api/v1/query_range", &params);
+        let reply = server.client().get(&target);
+        if reply.status == 200 {
+            let mut lines = query::texts(&reply.json()["data"]);
+            lines.sort_unstable();
+            return lines;
+        }
+        assert!(matches!(reply.status, 429 | 503 | 504), "{}: {}", reply.status, reply.text());
+        assert!(begun.elapsed() < PATIENCE, "no answer: {}", reply.text());
+    }
+}
+
+/// Each node finds one line of each stream for each number.
+#[track_caller]
+fn all_have(nodes: &[&Server], base: i64, count: i64) {
+    let mut expected: Vec<String> = (0..count)
+        .flat_map(|number| (0..STREAMS).map(move |name| format!("{name} {number}")))
+        .collect();
+    expected.sort_unstable();
+    for node in nodes {
+        assert!(found(node, base) == expected, "{} does not have just all", node.address());
+    }
+}
+
+/// Pushes to nodes in turn until told to stop; the number of the next push is in `next`.
+fn load(
+    nodes: &[&Server],
+    base: i64,
+    next: &Arc<AtomicI64>,
+) -> (Arc<AtomicBool>, thread::JoinHandle<()>) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (has_to_stop, next) = (Arc::clone(&stop), Arc::clone(next));
+    let addresses: Vec<String> = nodes.iter().map(|node| node.address().to_owned()).collect();
+    let pushing = thread::spawn(move || {
+        let mut clients: Vec<Client> = addresses.iter().map(|at| Client::new(at)).collect();
+        let places = clients.len();
+        while !has_to_stop.load(Ordering::Acquire) {
+            let number = next.load(Ordering::Acquire);
+            insist(&mut clients[number as usize % places], base, number);
+            next.store(number + 1, Ordering::Release);
+            thread::sleep(Duration::from_millis(200));
+        }
+    });
+    (stop, pushing)
+}
+
+#[test]
+fn nothing_is_lost_when_nodes_come_leave_and_die() {
+    let (cluster, base) = (Cluster::new(), base_ns());
+    let first = cluster.start(1);
+    insist(&mut first.client(), base, 0);
+    all_have(&[&first], base, 1);
+    let second = cluster.start(2);
+    let third = cluster.start(3);
+    let next = Arc::new(AtomicI64::new(1));
+    let count = || next.load(Ordering::Acquire);
+
+    // All nodes are asked while partitions go from the first one to the others.
+    let (stop, pushing) = load(&[&first, &second, &third], base, &next);
+    thread::sleep(Duration::from_secs(6));
+    stop.store(true, Ordering::Release);
+    pushing.join().expect("all pushes were taken");
+    all_have(&[&first, &second, &third], base, count());
+
+    // One dies with its disk.
+    let (stop, pushing) = load(&[&first, &third], base, &next);
+    thread::sleep(Duration::from_secs(1));
+    second.kill();
+    let killed = Instant::now();
+    thread::sleep(Duration::from_secs(2));
+    assert!(!found(&first, base).is_empty());
+    println!("answers again {} ms after the kill", killed.elapsed().as_millis());
+    stop.store(true, Ordering::Release);
+    pushing.join().expect("all pushes were taken");
+    all_have(&[&first, &third], base, count());
+
+    // One comes, and one is stopped in order.
+    let fourth = cluster.start(4);
+    let (stop, pushing) = load(&[&third, &fourth], base, &next);
+    thread::sleep(Duration::from_secs(3));
+    let log = first.stop();
+    assert!(!log.contains("\"ERROR\""), "{log}");
+    stop.store(true, Ordering::Release);
+    pushing.join().expect("all pushes were taken");
+    all_have(&[&third, &fourth], base, count());
+    third.stop();
+    fourth.stop();
+
+    // The last ones have left everything in the bucket.
+    let fifth = cluster.start(1);
+    all_have(&[&fifth], base, count());
+    let metrics = fifth.get("/memberlist");
+    assert!(metrics.text().contains("node-1"), "{}", metrics.text());
+}
