@@ -14,11 +14,12 @@ use logsvc_runtime::{Monotonic, Runtime};
 use logsvc_store::epoch::{Taken, given_epochs, take_epoch};
 use logsvc_store::log::{Entry, LogContent, LogError, LogName, LogWriter, fence, read_log};
 use logsvc_store::object::ObjectError;
-use logsvc_store::{NameError, Store, StoreError};
+use logsvc_store::{NameError, ObjectName, Store, StoreError};
 
 use super::cluster::{self, Cluster, join};
 use super::entry::{EntryError, LogEntry};
 use super::mark::{self, Mark};
+use super::names::map_name;
 use super::state::LedgerState;
 use crate::kept::KeptPath;
 use crate::sink::RestoreError;
@@ -91,6 +92,22 @@ pub enum LedgerError {
         log: String,
         /// The entries, in words.
         what: String,
+    },
+    /// Many nodes share the bucket, and this start is that of a single one.
+    #[error(
+        "many nodes share this bucket, and a node that knows no others would see only a part of it: \
+         start this one with the same memberlist settings, or give it a bucket or a prefix of its own"
+    )]
+    Shared,
+    /// A single node has written the bucket, and this start is that of one of many.
+    #[error(
+        "a node without others has written this bucket (its log {log}), and nodes of a cluster would \
+         not see what it has: give the cluster a bucket or a prefix of its own, and bring the entries \
+         there with `logsvc export` and `logsvc import`"
+    )]
+    Alone {
+        /// The log of the single node.
+        log: String,
     },
     /// The write-ahead logs in the bucket cannot be brought back.
     #[error("cannot bring back the write-ahead log: {0}")]
@@ -275,8 +292,50 @@ pub(crate) async fn join_ledger<R: Runtime>(
     let until = runtime.now().after(PATIENCE);
     let cluster = join(runtime, store, options.partitions, until).await?;
     let taken = take_epoch(runtime, store, floor, &options.who, until).await?;
+    check_not_alone(store, &taken.earlier, until).await?;
     let ledger = Ledger::new(runtime, store, options, cluster, taken.epoch)?;
     Ok(Ledger { is_member: true, ..ledger })
+}
+
+/// Whether nodes have ever shared the bucket: names of maps are never freed.
+async fn is_shared<R: Runtime>(store: &Store<R>, until: Monotonic) -> Result<bool, LedgerError> {
+    let first = ObjectName::new(&map_name(1)).map_err(LedgerError::Name)?;
+    match store.info(&first, until).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Refuses a bucket that many nodes share: one by itself would see a part of it alone, and would take
+/// the rest for objects that nobody needs.
+///
+/// # Errors
+/// [`LedgerError::Shared`]; or it is not known.
+pub(crate) async fn check_unshared<R: Runtime>(
+    runtime: &R,
+    store: &Store<R>,
+) -> Result<(), LedgerError> {
+    let until = runtime.now().after(PATIENCE);
+    if is_shared(store, until).await? { Err(LedgerError::Shared) } else { Ok(()) }
+}
+
+/// Refuses a bucket that a single node has written: no map knows of its log.
+async fn check_not_alone<R: Runtime>(
+    store: &Store<R>,
+    earlier: &[u32],
+    until: Monotonic,
+) -> Result<(), LedgerError> {
+    if is_shared(store, until).await? {
+        return Ok(());
+    }
+    for &writer in earlier {
+        let content = read_log(store, &log_of(writer)?, 0, until).await?;
+        if !content.entries.is_empty() && !is_shared(store, until).await? {
+            return Err(LedgerError::Alone { log: format!("log/{writer:08x}") });
+        }
+    }
+    Ok(())
 }
 
 /// Takes the log of edits of a writer over as `by`, if nobody has before. Gives where it ends, and the

@@ -15,6 +15,8 @@ use logsvc_store::bucket::Span;
 use logsvc_store::object::{HEADER_LEN, Header, Nonce, ObjectError, PROOF};
 use logsvc_store::{Created, ObjectName, Store};
 
+use crate::ledger::map_name;
+
 const KIND_MAP: u32 = 7;
 /// The names that a map may have.
 const NAMES_MAX: u32 = 8;
@@ -23,8 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 fn name_of(number: u64, attempt: u32) -> Option<ObjectName> {
     let name = match attempt {
-        0 => format!("own/{number:016x}"),
-        _ => format!("own/{number:016x}.{attempt}"),
+        0 => map_name(number),
+        _ => format!("{}.{attempt}", map_name(number)),
     };
     ObjectName::new(&name).ok()
 }

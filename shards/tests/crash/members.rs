@@ -10,15 +10,16 @@ use std::time::Duration;
 
 use logsvc_cluster::map::Epoch;
 use logsvc_cluster::settings::Settings;
-use logsvc_runtime::Runtime;
 use logsvc_runtime::sim::Simulation;
+use logsvc_runtime::{CoreId, Runtime};
+use logsvc_shards::messages::ShardRequest;
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::sink::SinkConfig;
 use logsvc_store::double::{Faults, Way, World};
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
-use crate::cluster::{InBucket, Upkeep, sleep};
-use crate::members_rig::{Nodes, map_of};
+use crate::cluster::{AsMember, Cluster, InBucket, Upkeep, sleep};
+use crate::members_rig::{Client, Nodes, map_of};
 use crate::stored_log::{random_faults, random_upkeep};
 
 const PARTITIONS: u16 = 16;
@@ -50,6 +51,43 @@ fn one_node_takes_everything_and_answers() {
         assert!(client.ask(20).await, "the node answers");
     });
     assert_eq!(nodes.ledger.borrow().seen.len(), 100);
+}
+
+/// What a single node has written is in no map, and what nodes share a single one does not see.
+#[test]
+fn a_single_node_and_nodes_that_share_a_bucket_keep_apart() {
+    let simulation = Simulation::new(4);
+    let world = World::default();
+    let start = |folder, upkeep: Upkeep| {
+        let node = Cluster::launch_at(folder, &simulation, 1, Default::default(), upkeep);
+        let started = node.await_start();
+        (node, started)
+    };
+    let as_one_of_many = || {
+        let (settings, alive) = (Settings::default(), Rc::default());
+        Upkeep { member: Some(AsMember { settings, alive }), ..keeping(&world) }
+    };
+    let (single, started) = start("/srv/single", keeping(&world));
+    assert_eq!(started, Ok(()));
+    let append = Client::new_append(7);
+    let reply = single.caller(0).call(CoreId(0), ShardRequest::Append(append));
+    drop(reply);
+    simulation.run_for(Duration::from_secs(20));
+    single.stop().unwrap_or_else(|failure| panic!("{failure}"));
+    let (_, refused) = start("/srv/member", as_one_of_many());
+    assert!(refused.as_ref().is_err_and(|text| text.contains("without others")), "{refused:?}");
+
+    let world = World::default();
+    let as_one_of_many = || {
+        let (settings, alive) = (Settings::default(), Rc::default());
+        Upkeep { member: Some(AsMember { settings, alive }), ..keeping(&world) }
+    };
+    let (member, started) = start("/srv/first", as_one_of_many());
+    assert_eq!(started, Ok(()));
+    simulation.run_for(Duration::from_secs(5));
+    member.node.crash();
+    let (_, refused) = start("/srv/alone", keeping(&world));
+    assert!(refused.as_ref().is_err_and(|text| text.contains("share this bucket")), "{refused:?}");
 }
 
 /// Pushes to many streams and asks, again and again, until told to stop.

@@ -227,7 +227,7 @@ impl<'s> Nodes<'s> {
             runtime: self.clients.runtime(CoreId(0)).clone(),
             peers: Rc::clone(&self.peers),
             ledger: Rc::clone(&self.ledger),
-            tenant: TenantId::new("acme").expect("a good name"),
+            tenant: tenant(),
         }
     }
 }
@@ -241,12 +241,36 @@ pub(crate) struct Client {
     tenant: TenantId,
 }
 
+fn tenant() -> TenantId {
+    TenantId::new("acme").expect("a good name")
+}
+
+fn definition(stream: u32) -> StreamDefinition {
+    let pairs = [("app".to_owned(), "a".to_owned()), ("n".to_owned(), stream.to_string())];
+    let labels = Labels::from_pairs(pairs).expect("good labels");
+    let id = StreamId::new(&tenant(), &labels);
+    StreamDefinition { id, tenant: tenant(), labels: Arc::new(labels) }
+}
+
+/// Entries of a stream, and the definition of it.
+fn append(stream: u32, numbers: std::ops::Range<u64>) -> AppendRequest {
+    let definition = definition(stream);
+    let mut builder = BatchBuilder::new(Vec::new());
+    builder.begin(definition.id);
+    for number in numbers {
+        let line = format!("{stream} {number}");
+        let time_ns = T0_NS + number as i64 * 1_000;
+        builder.push(time_ns, line.as_bytes(), std::iter::empty::<(&str, &str)>());
+    }
+    builder.end();
+    let definitions = vec![definition];
+    AppendRequest { batch: builder.finish(), definitions, out_of_order_window_ns: None }
+}
+
 impl Client {
-    fn definition(&self, stream: u32) -> StreamDefinition {
-        let pairs = [("app".to_owned(), "a".to_owned()), ("n".to_owned(), stream.to_string())];
-        let labels = Labels::from_pairs(pairs).expect("good labels");
-        let id = StreamId::new(&self.tenant, &labels);
-        StreamDefinition { id, tenant: self.tenant.clone(), labels: Arc::new(labels) }
+    /// A push that nobody keeps account of.
+    pub(crate) fn new_append(stream: u32) -> AppendRequest {
+        append(stream, 0..3)
     }
 
     /// Some peer that knows a map.
@@ -276,20 +300,11 @@ impl Client {
         numbers: std::ops::Range<u64>,
         tries: u32,
     ) -> bool {
-        let definition = self.definition(stream);
-        let mut builder = BatchBuilder::new(Vec::new());
-        builder.begin(definition.id);
-        for number in numbers.clone() {
-            let line = format!("{stream} {number}");
-            let time_ns = T0_NS + number as i64 * 1_000;
-            builder.push(time_ns, line.as_bytes(), std::iter::empty::<(&str, &str)>());
-        }
-        builder.end();
-        let batch = builder.finish();
+        let request = append(stream, numbers.clone());
         let entries = || numbers.clone().map(|number| (stream, number));
         self.ledger.borrow_mut().sent.extend(entries());
         for _ in 0..tries {
-            if self.try_push(&definition, &batch).await {
+            if self.try_push(&request).await {
                 self.ledger.borrow_mut().acknowledged.extend(entries());
                 return true;
             }
@@ -298,9 +313,9 @@ impl Client {
         false
     }
 
-    async fn try_push(&self, definition: &StreamDefinition, batch: &[u8]) -> bool {
+    async fn try_push(&self, push: &AppendRequest) -> bool {
         let Some((_, map)) = self.any_peer().map(|peer| peer.handle.map()) else { return false };
-        let partition = definition.id.shard(map.slots.len() as u16);
+        let partition = push.definitions[0].id.shard(map.slots.len() as u16);
         let owner = map.live_owner(partition).and_then(|owner| self.peer(owner));
         let Some(owner) = owner else { return false };
         if owner.handle.may_accept(partition, owner.runtime.now()) != Accept::Yes {
@@ -308,8 +323,8 @@ impl Client {
         }
         let Some(core) = owner.handle.core_of(partition) else { return false };
         let request = AppendRequest {
-            batch: batch.to_vec(),
-            definitions: vec![definition.clone()],
+            batch: push.batch.clone(),
+            definitions: push.definitions.clone(),
             out_of_order_window_ns: None,
         };
         let reply = Box::pin(self.call(&owner, core, ShardRequest::Append(request)));
