@@ -100,6 +100,12 @@ struct Asked<A> {
     state: AskState<A>,
 }
 
+impl<A> Asked<A> {
+    fn is_on_its_way(&self) -> bool {
+        matches!(self.state, AskState::OnItsWay)
+    }
+}
+
 #[derive(Debug)]
 enum AskState<A> {
     Due(Monotonic),
@@ -132,8 +138,15 @@ impl<A> Question<A> {
         if now >= self.deadline {
             return vec![AskStep::GiveUp];
         }
-        let is_over =
-            |round: &Round<A>| number > round.number && (round.is_troubled || round.is_orphaned);
+        let is_over = |round: &Round<A>| {
+            // Who was taken over may never answer, and nobody needs to wait for that.
+            let is_waiting_for_the_dead = || {
+                let mut waits = round.owners.iter().filter(|(_, asked)| asked.is_on_its_way());
+                waits.any(|(owner, _)| !map.members.contains_key(owner))
+            };
+            number > round.number
+                && (round.is_troubled || round.is_orphaned || is_waiting_for_the_dead())
+        };
         if self.round.as_ref().is_none_or(is_over) {
             self.round = Some(Round::new(&self.partitions, now, number, map));
         }

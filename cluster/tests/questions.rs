@@ -83,6 +83,23 @@ fn a_question_begins_anew_by_a_newer_map() {
 }
 
 #[test]
+fn nobody_waits_for_an_owner_that_was_taken_over() {
+    let settings = Settings::default();
+    let mut question = Question::new(vec![0, 1], deadline(), 1);
+    let (old, moved, mut new) = (map(&[A, B]), map(&[A, A]), map(&[A, A]));
+    new.members.remove(&B);
+    let mut step = |now, known, reply| question.step(&settings, now, known, reply);
+    let answer = |content| AskReply::Answer { position: 7, content };
+    assert_eq!(asks(&step(START, (4, &old), None)), vec![(A, 4), (B, 4)]);
+    assert_eq!(asks(&step(START, (4, &old), Some((A, 4, answer("a"))))), vec![]);
+    // One that lives says itself that it knows a newer map.
+    assert_eq!(asks(&step(START, (5, &moved), None)), vec![]);
+    assert_eq!(asks(&step(START, (6, &new), None)), vec![(A, 6)]);
+    let done = step(START, (6, &new), Some((A, 6, answer("all"))));
+    assert!(matches!(&done[..], [AskStep::Done(done)] if done.contents[&A] == "all"), "{done:?}");
+}
+
+#[test]
 fn a_question_is_answered_whole_or_not_at_all() {
     let settings = Settings::default();
     let known = map(&[A, B]);

@@ -253,6 +253,35 @@ fn nodes_take_pushes_and_answer_for_each_other() {
     world.client(async |runtime| all_are_there(runtime, vec![2], 50).await);
 }
 
+/// A node that stands still keeps its connections open and says nothing.
+#[test]
+fn nobody_waits_for_a_node_that_stands_still_once_it_was_taken_over() {
+    let _guard = SeedGuard(4);
+    let mut world = World::new(4);
+    world.start(0, 2);
+    world.start(1, 1);
+    world.run_for(Duration::from_secs(10));
+    world.client(async |runtime| {
+        push(&runtime, 0, 0..10).await;
+        all_are_there(runtime, vec![0, 1], 10).await;
+    });
+    world.nodes[&1].process.stop();
+    let begun = world.simulation.now();
+    world.client(async |runtime| {
+        let asking = found(&runtime, 0);
+        let (found, _) = futures_util::future::join(asking, push(&runtime, 0, 10..20)).await;
+        // The push may be there already, in part.
+        assert!(found.len() >= 200, "{}", found.len());
+    });
+    let took = world.simulation.now().since(begun);
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    world.client(async |runtime| all_are_there(runtime, vec![0], 20).await);
+    world.nodes[&1].process.go_on();
+    world.run_for(Duration::from_secs(5));
+    let failure = world.nodes[&1].state.failure();
+    assert!(failure.is_some_and(|text| text.contains("has taken over")), "it has ended");
+}
+
 #[test]
 fn what_nodes_do_not_do_together_is_refused() {
     let mut world = World::new(3);

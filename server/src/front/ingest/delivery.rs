@@ -7,11 +7,12 @@
 //! What can go wrong: a partition has no owner that takes entries. The push waits for [`PATIENCE`], in
 //! the memory that it has; then the client hears that it shall come again.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{Either, LocalBoxFuture, select};
 use logsvc_cluster::map::Epoch;
 use logsvc_peers::frame::{Addressee, Failure};
 use logsvc_peers::push::{Push, PushReply};
@@ -162,12 +163,20 @@ impl<R: Runtime> Delivery<R> {
         };
         let message =
             Bytes::from(Push { to: Addressee { writer: node.0, number }, append }.encode());
-        let reply = peers.push(&info.address, message.clone(), STORE_TIMEOUT).await;
+        let reply = {
+            let pushing = pin!(peers.push(&info.address, message.clone(), STORE_TIMEOUT));
+            match select(pushing, pin!(self.taken_over(node))).await {
+                Either::Left((reply, _)) => Some(reply),
+                // It may never answer.
+                Either::Right(_) => None,
+            }
+        };
         // The batch again, if it is needed. Nobody else holds the message by then.
         let back = || {
             let push = Push::decode(Vec::from(message));
             push.map(|push| push.append).map_err(|error| ApiError::internal(error.to_string()))
         };
+        let Some(reply) = reply else { return Ok(Sent::Again(back()?, None)) };
         Ok(match reply {
             Ok(PushReply::Stored(outcome)) => Sent::Stored(outcome),
             Ok(PushReply::Unknown) => Sent::Unknown(back()?),
@@ -182,6 +191,16 @@ impl<R: Runtime> Delivery<R> {
                 Sent::Again(back()?, Some(number + 1))
             }
         })
+    }
+
+    /// Ends when a node is no member any more.
+    async fn taken_over(&self, node: Epoch) {
+        match self.core.cluster().and_then(|cluster| cluster.routes()) {
+            Some(routes) => {
+                routes.when(|routes| !routes.map.members.contains_key(&node)).await;
+            }
+            None => std::future::pending().await,
+        }
     }
 
     /// A batch with the definitions of all its streams.
@@ -202,12 +221,11 @@ impl<R: Runtime> Delivery<R> {
 
     /// Waits for a map with a higher number, for a while.
     async fn await_change(&self, number: u64, pause: Duration) {
-        let timer =
-            std::pin::pin!(self.core.runtime.sleep_until(self.core.runtime.now().after(pause)));
+        let timer = pin!(self.core.runtime.sleep_until(self.core.runtime.now().after(pause)));
         match self.core.cluster().and_then(|cluster| cluster.routes()) {
             Some(routes) => {
-                let newer = std::pin::pin!(routes.when(|routes| routes.number > number));
-                futures_util::future::select(newer, timer).await;
+                let newer = pin!(routes.when(|routes| routes.number > number));
+                select(newer, timer).await;
             }
             None => timer.await,
         }

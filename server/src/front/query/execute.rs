@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use logsvc_logql::engine::{Allowance, LeafPlan, LeafStats, MergeState, Place, Plan, QueryResult};
-use logsvc_peers::question::Asked as PeerAsked;
+use logsvc_peers::question::{Asked as PeerAsked, Question};
 use logsvc_proto::encode::{CacheStats, IngesterStats, QueryStats, StoreStats};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Monotonic, Runtime};
@@ -234,8 +234,11 @@ impl<R: Runtime> Querier<R> {
         let cancellation = CancelOnDrop(Cancellation::default());
         if self.core.cluster().is_some() {
             let leaves = leaves.into_iter().map(Arc::new).collect();
-            let hides_deleted = deletions != DeletionVersion::NONE;
-            let question = self.question(tenants, PeerAsked::Leaves(leaves), hides_deleted);
+            let question = Arc::new(Question {
+                tenants: tenants.clone(),
+                asked: PeerAsked::Leaves(leaves),
+                hides_deleted: deletions != DeletionVersion::NONE,
+            });
             let bounds = Bounds {
                 account: permit.account.clone(),
                 cancellation: cancellation.0.clone(),

@@ -79,6 +79,9 @@ impl<R: Runtime> Querier<R> {
         while let (Some(sink), Some(mark)) = (sink, &mark)
             && !sink.is_confirmed(mark)
         {
+            if sink.numbers().is_lost {
+                return Ok(HereReply::NotOwner);
+            }
             self.core.runtime.sleep_until(self.core.runtime.now().after(LOOK_INTERVAL)).await;
         }
         Ok(HereReply::Found(Box::new(found), memory))

@@ -9,6 +9,7 @@
 
 mod here;
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -24,7 +25,7 @@ use logsvc_cluster::settings::Settings;
 use logsvc_logql::engine::LeafResult;
 use logsvc_peers::client::Unanswered;
 use logsvc_peers::frame::{Addressee, Failure};
-use logsvc_peers::question::{Asked, Found, Question, Reply};
+use logsvc_peers::question::{Found, Question, Reply};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Account, Grant, Monotonic, Runtime};
 use logsvc_shards::scan::stop_of;
@@ -187,6 +188,8 @@ impl<R: Runtime> Querier<R> {
             Ok(Reply::Newer(number)) => AskReply::Newer(number),
             Ok(Reply::Wait) => AskReply::Wait,
             Ok(Reply::NotOwner) => AskReply::NoAnswer,
+            // It is about to stop. Perhaps somebody takes over.
+            Ok(Reply::Failed(Failure { status: 503, .. })) => AskReply::NoAnswer,
             Ok(Reply::Failed(failure)) => return Err(api_error(failure)),
             Err(damaged) => {
                 tracing::warn!(node = %info.name, "a node's answer cannot be read: {damaged}");
@@ -194,20 +197,10 @@ impl<R: Runtime> Querier<R> {
             }
         })
     }
-
-    /// [`Querier::ask_owners`] for leaves or lists.
-    pub(crate) fn question(
-        &self,
-        tenants: &logsvc_shards::scope::TenantScope,
-        asked: Asked,
-        hides_deleted: bool,
-    ) -> Arc<Question> {
-        Arc::new(Question { tenants: tenants.clone(), asked, hides_deleted })
-    }
 }
 
 /// What all owners have found, as one.
-fn joined(contents: std::collections::BTreeMap<Epoch, Content>, bounds: &Bounds) -> FoundByAll {
+fn joined(contents: BTreeMap<Epoch, Content>, bounds: &Bounds) -> FoundByAll {
     let mut all = FoundByAll { found: Found::default(), memory: bounds.account.grant() };
     for (found, memory) in contents.into_values() {
         all.memory.merge(memory);
