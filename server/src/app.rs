@@ -32,6 +32,7 @@ use logsvc_shards::deletion::{DeletionReply, DeletionRequest};
 use logsvc_shards::host::{self, HostConfig};
 use logsvc_shards::keeper::{Keeper, KeeperConfig, KeeperLinks};
 use logsvc_shards::kept::KeptFiles;
+use logsvc_shards::ledger::check_unshared;
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::node::{Node, NodeError, NodePlan, OpenOptions, open_node_in};
 use logsvc_shards::scan::ScanConfig;
@@ -361,6 +362,9 @@ async fn open_folder<R: Runtime>(
     store: Option<Store<R>>,
 ) -> Result<Node<R>, NodeError> {
     let data_dir = &node.config.data_dir;
+    if let (Some(store), None) = (&store, &node.config.cluster) {
+        check_unshared(runtime, store).await?;
+    }
     let options = OpenOptions {
         ignores_unknown_versions: node.config.ignore_unknown_versions,
         is_member: node.config.cluster.is_some(),

@@ -31,10 +31,8 @@ pub(crate) use fetch::fetch;
 pub(crate) use files::FileRecord;
 pub(crate) use mark::Mark;
 pub(crate) use names::{LogPlace, SWEPT_AGE, epoch_of, map_name};
-pub(crate) use open::{
-    Ledger, PATIENCE, Peeked, check_unshared, fence_log, join_ledger, open_ledger, peek,
-};
-pub use open::{LedgerError, LedgerOptions};
+pub(crate) use open::{Ledger, PATIENCE, Peeked, fence_log, join_ledger, open_ledger, peek};
+pub use open::{LedgerError, LedgerOptions, check_unshared};
 pub(crate) use state::LedgerState;
 pub use union::{Logs, LogsError, SegmentOf, Union};
 

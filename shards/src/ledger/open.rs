@@ -308,14 +308,11 @@ async fn is_shared<R: Runtime>(store: &Store<R>, until: Monotonic) -> Result<boo
 }
 
 /// Refuses a bucket that many nodes share: one by itself would see a part of it alone, and would take
-/// the rest for objects that nobody needs.
+/// the rest for objects that nobody needs. To be asked before a single node starts with a bucket.
 ///
 /// # Errors
 /// [`LedgerError::Shared`]; or it is not known.
-pub(crate) async fn check_unshared<R: Runtime>(
-    runtime: &R,
-    store: &Store<R>,
-) -> Result<(), LedgerError> {
+pub async fn check_unshared<R: Runtime>(runtime: &R, store: &Store<R>) -> Result<(), LedgerError> {
     let until = runtime.now().after(PATIENCE);
     if is_shared(store, until).await? { Err(LedgerError::Shared) } else { Ok(()) }
 }

@@ -12,8 +12,7 @@ use logsvc_runtime::Runtime;
 use super::files::FolderFiles;
 use super::{NodeBucket, NodeError, io_error};
 use crate::ledger::{
-    ClusterId, Ledger, LedgerError, LedgerState, Mark, PATIENCE, check_unshared, join_ledger,
-    open_ledger, peek,
+    ClusterId, Ledger, LedgerError, LedgerState, Mark, PATIENCE, join_ledger, open_ledger, peek,
 };
 use crate::manifest::{ReadManifest, SegmentName};
 use crate::sink::restore;
@@ -62,7 +61,6 @@ pub(super) async fn join_bucket<R: Runtime>(
         return Ok(Some(Joined { ledger, is_replaced: true }));
     }
     // A start that will be refused must not end the one that works with the bucket.
-    check_unshared(runtime, &store).await?;
     let until = runtime.now().after(PATIENCE);
     if let Some(peeked) = peek(&store, mark, until).await? {
         let folder = Folder { mark, read, logs: &logs, files: &files };

@@ -12,9 +12,11 @@ use logsvc_cluster::map::Epoch;
 use logsvc_cluster::settings::Settings;
 use logsvc_runtime::sim::Simulation;
 use logsvc_runtime::{CoreId, Runtime};
+use logsvc_shards::ledger::{LedgerError, check_unshared};
 use logsvc_shards::messages::ShardRequest;
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::sink::SinkConfig;
+use logsvc_store::Store;
 use logsvc_store::double::{Faults, Way, World};
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
@@ -86,8 +88,14 @@ fn a_single_node_and_nodes_that_share_a_bucket_keep_apart() {
     assert_eq!(started, Ok(()));
     simulation.run_for(Duration::from_secs(5));
     member.node.crash();
-    let (_, refused) = start("/srv/alone", keeping(&world));
-    assert!(refused.as_ref().is_err_and(|text| text.contains("share this bucket")), "{refused:?}");
+    simulation.block_on(async move |runtime| {
+        let store = Store::new(runtime.clone(), Box::new(world.bucket(runtime.clone())));
+        let refused = check_unshared(&runtime, &store).await;
+        assert!(matches!(refused, Err(LedgerError::Shared)), "{refused:?}");
+        let world = World::default();
+        let store = Store::new(runtime.clone(), Box::new(world.bucket(runtime.clone())));
+        assert!(check_unshared(&runtime, &store).await.is_ok());
+    });
 }
 
 /// Pushes to many streams and asks, again and again, until told to stop.
