@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use logsvc_runtime::Monotonic;
 
 pub use io::{CreateOutcome, Effect, Input, ReadOutcome, Stop};
-pub use questions::{Accept, Answer};
+pub use questions::{Accept, Answer, Hold};
 
 use crate::map::codec::Entry;
 use crate::map::{Ends, Epoch, Map, MemberInfo, Partition, State};

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::HeaderValue;
 use http::{Method, StatusCode};
-use logsvc_http::client::{Client, ClientConfig, ClientError, ClientRequest, Target};
+use logsvc_http::client::{Client, ClientConfig, ClientError, ClientRequest, Fault, Target};
 use logsvc_runtime::{Denied, Dial, Grant, Runtime};
 
+use crate::forward::{Answer, Forwarded, PREFIX, WRITER, for_client};
 use crate::frame::Damaged;
 use crate::push::PushReply;
 use crate::service::{PUSH_PATH, QUESTION_PATH};
@@ -80,6 +82,18 @@ pub enum Unanswered {
     Memory(Denied),
 }
 
+impl Unanswered {
+    /// Whether the node has certainly not got the message.
+    #[must_use]
+    pub fn was_not_sent(&self) -> bool {
+        match self {
+            Unanswered::Client(error) => matches!(error.fault, Fault::Connect(_)),
+            Unanswered::Address(_) => true,
+            Unanswered::Status { .. } | Unanswered::Damaged { .. } | Unanswered::Memory(_) => false,
+        }
+    }
+}
+
 /// See the module.
 pub struct Peers<R: Runtime, D: Dial> {
     client: Client<R, D>,
@@ -130,6 +144,59 @@ impl<R: Runtime, D: Dial> Peers<R, D> {
         memory: &mut Grant,
     ) -> Result<Vec<u8>, Unanswered> {
         self.counted(address, QUESTION_PATH, message, timeout, &mut Some(memory)).await
+    }
+
+    /// Sends a client's request to the node at an address, which answers it for all nodes if it is this
+    /// writer. Memory of the answer was added to `memory`.
+    ///
+    /// # Errors
+    /// See [`Unanswered`]. Perhaps the request was done.
+    pub async fn forward(
+        &self,
+        address: &str,
+        writer: u32,
+        request: Forwarded,
+        timeout: Duration,
+        memory: &mut Grant,
+    ) -> Result<Answer, Unanswered> {
+        Traffic::add(&self.traffic.messages, 1);
+        Traffic::add(&self.traffic.sent_bytes, request.body.len() as u64);
+        let answered = self.send_on(address, writer, request, timeout, memory).await;
+        match &answered {
+            Ok(answer) => Traffic::add(&self.traffic.received_bytes, answer.body.len() as u64),
+            Err(_) => Traffic::add(&self.traffic.failures, 1),
+        }
+        answered
+    }
+
+    async fn send_on(
+        &self,
+        address: &str,
+        writer: u32,
+        request: Forwarded,
+        timeout: Duration,
+        memory: &mut Grant,
+    ) -> Result<Answer, Unanswered> {
+        let Forwarded { method, target, headers, body } = request;
+        let url = format!("{}://{address}{PREFIX}{target}", self.scheme);
+        let target = Target::parse(&url).map_err(|_| Unanswered::Address(address.to_owned()))?;
+        // What may have been done is not done again, unless it changes nothing.
+        let may_repeat = method == Method::GET;
+        let mut request =
+            ClientRequest::new(method, target).with_shared_body(body).with_timeout(timeout);
+        request.headers = headers;
+        request.headers.insert(WRITER, HeaderValue::from(writer));
+        request.may_repeat = Some(may_repeat);
+        request.max_body_bytes = Some(u64::MAX >> 1);
+        let response = self.client.send(request).await?;
+        let (status, headers) = (response.status, for_client(&response.headers));
+        let Some(len_bytes) = response.left_bytes() else {
+            let damaged = Damaged::Message("it does not say how long it is".to_owned());
+            return Err(Unanswered::Damaged { address: address.to_owned(), damaged });
+        };
+        memory.grow(len_bytes).map_err(Unanswered::Memory)?;
+        let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);
+        Ok(Answer { status, headers, body: response.collect(len).await? })
     }
 
     async fn counted(

@@ -14,6 +14,7 @@
 //! private network, or behind certificates on both sides.
 
 pub mod client;
+pub mod forward;
 pub mod frame;
 pub mod push;
 pub mod question;

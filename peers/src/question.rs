@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use logsvc_logql::engine::{CompiledMatcher, LeafPlan, encode_matchers};
+use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::scope::TenantScope;
 use logsvc_shards::types::TimeRange;
 use prost::Message;
@@ -25,8 +26,8 @@ pub struct Question {
     pub tenants: TenantScope,
     /// What about them.
     pub asked: Asked,
-    /// Whether entries that requests for deletion hide are left out.
-    pub hides_deleted: bool,
+    /// The version of the requests for deletion whose entries are left out.
+    pub deletions: DeletionVersion,
 }
 
 /// See [`Question`].
@@ -112,8 +113,8 @@ struct QuestionHead {
     scope: Option<ScopeHead>,
     #[prost(oneof = "AskedHead", tags = "4, 5, 6, 7")]
     asked: Option<AskedHead>,
-    #[prost(bool, tag = "8")]
-    hides_deleted: bool,
+    #[prost(uint64, tag = "8")]
+    deletions: u64,
     #[prost(uint32, tag = "9")]
     writer: u32,
 }
@@ -156,7 +157,7 @@ impl Question {
             timeout_ms,
             scope: Some(scope),
             asked: Some(asked),
-            hides_deleted: self.hides_deleted,
+            deletions: self.deletions.number(),
         };
         frame::seal(Kind::Question, Vec::new(), &head)
     }

@@ -8,6 +8,7 @@ use http::{Method, StatusCode};
 use logsvc_http::{Admission, Disconnect, Request, RequestHead, Response, ResponseBody, Service};
 use logsvc_runtime::Reservation;
 
+use crate::forward;
 use crate::frame::Damaged;
 
 /// Where pushes go.
@@ -39,6 +40,9 @@ pub trait Answerer: 'static {
     /// # Errors
     /// The bytes are no question.
     async fn question(&self, message: &[u8], disconnect: &Disconnect) -> Result<Vec<u8>, Damaged>;
+
+    /// Answers a client's request that another node has sent on ([`crate::forward`]) for this writer.
+    async fn forwarded(&self, request: Request, writer: u32) -> Response;
 }
 
 /// See the module.
@@ -57,6 +61,7 @@ impl<A: Answerer> Service for PeerService<A> {
         let max_bytes = match (&head.method, &head.path[..]) {
             (&Method::POST, PUSH_PATH) => PUSH_MAX_BYTES,
             (&Method::POST, QUESTION_PATH) => QUESTION_MAX_BYTES,
+            (_, path) if path.starts_with(forward::PREFIX) => forward::MAX_BYTES,
             _ => {
                 let text = "this port is for other nodes of the cluster\n";
                 return Admission::Refuse(Response::text(StatusCode::NOT_FOUND, text));
@@ -65,7 +70,16 @@ impl<A: Answerer> Service for PeerService<A> {
         Admission::Body { max_bytes, account: None }
     }
 
-    async fn call(&self, request: Request) -> Response {
+    async fn call(&self, mut request: Request) -> Response {
+        if let Some(path) = request.head.path.strip_prefix(forward::PREFIX) {
+            let writer = request.head.header(forward::WRITER.as_str());
+            let Some(writer) = writer.and_then(|text| text.parse().ok()) else {
+                let text = "the request does not say which node it is for\n";
+                return Response::text(StatusCode::BAD_REQUEST, text);
+            };
+            request.head.path = path.to_owned();
+            return self.0.forwarded(request, writer).await;
+        }
         let Request { head, body, disconnect, .. } = request;
         let (message, memory) = body.into_parts();
         let answered = match &head.path[..] {

@@ -230,7 +230,10 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
             (following, membership) =
                 bucket::follow(&runtime, &node, folder, parts, &caller, stop, member_inbox);
         }
-        if let Some(keeper) = keeper(&runtime, &boot, &caller, kept.clone()) {
+        if let Some(mut keeper) = keeper(&runtime, &boot, &caller, kept.clone()) {
+            if let Some(membership) = &membership {
+                keeper = keeper.with_common(membership.common.clone());
+            }
             keeping = Some(runtime.spawn(keeper.run(keeper_inbox, keeper_stop.clone())));
         }
         let has_folder = matches!(boot.start.plan.get(), Some(Some(_)));
@@ -338,7 +341,8 @@ fn keeper<R: Runtime>(
         cancel_period: node.config.delete_cancel_period,
         batch_size: node.config.delete_batch_size,
         check_interval: KEEPER_CHECK_INTERVAL,
-        is_removing: node.config.retention_enabled,
+        // Nodes among others hide entries, and do not remove them yet.
+        is_removing: node.config.retention_enabled && node.config.cluster.is_none(),
         removes: Box::new(move |tenant| {
             limits.current().of(tenant).deletion_mode == DeletionMode::FilterAndDelete
         }),

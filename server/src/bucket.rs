@@ -113,9 +113,10 @@ pub(crate) fn sinks(config: &Config) -> Option<SinkMesh> {
     is_wanted.then(|| SinkMesh::new(config.cores, settings))
 }
 
-/// Where changes of kept files are noted on core 0; `None` if there is no bucket.
+/// Where changes of kept files are noted on core 0; `None` if there is no bucket. Nodes among others have
+/// them in common.
 pub(crate) fn kept_files(config: &Config) -> Option<KeptFiles> {
-    config.bucket.as_ref()?;
+    config.bucket.as_ref().filter(|_| config.cluster.is_none())?;
     Some(KeptFiles::new(config.wal.durability == Durability::Store))
 }
 

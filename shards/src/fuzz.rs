@@ -37,6 +37,14 @@ pub fn delete_requests(data: &[u8]) {
     crate::deletion::format::check(data);
 }
 
+/// Reads the bytes as an entry of the log of common files, and writes it anew.
+///
+/// # Panics
+/// If something changes on the way.
+pub fn common_entry(data: &[u8]) {
+    crate::common::check(data);
+}
+
 /// Reads the bytes as an entry of a write-ahead log in a bucket, and writes its pieces anew.
 ///
 /// # Panics

@@ -21,6 +21,7 @@
 //! of a request, which may be the very datum that is to go, is in the record alone and in no log
 //! line.
 
+mod common;
 mod gone;
 mod pass;
 mod records;
@@ -40,10 +41,12 @@ use logsvc_proto::TenantId;
 use logsvc_runtime::mesh::{Caller, Inbox, Incoming};
 use logsvc_runtime::{Budget, Latch, Monotonic, Reservation, Runtime};
 
+use self::common::CommonRecord;
 use self::gone::Folders;
 use self::pass::{Outside, PassEnd, PassError};
 use self::records::{Change, PassOutcome, Records, Times};
 use crate::changes::NodeChanges;
+use crate::common::CommonFiles;
 use crate::deletion::store::RequestStore;
 use crate::deletion::{
     DeleteFilter, DeleteRequest, DeleteState, DeletionReply, DeletionRequest, DeletionStatus,
@@ -139,6 +142,8 @@ pub struct Keeper<R: Runtime> {
     folders: Folders,
     outside: Option<Outside>,
     files: Option<KeptFiles>,
+    /// Where the record is if there are other nodes.
+    common: Option<CommonRecord<R>>,
     records: Records,
     status: DeletionStatus,
     clock: Clock,
@@ -172,6 +177,8 @@ enum Event {
     Request(Incomings),
     PassEnded(PassEnd),
     Timer,
+    /// Another node may have changed the common requests.
+    Common,
     /// There will be no further request.
     Stop,
 }
@@ -203,6 +210,7 @@ impl<R: Runtime> Keeper<R> {
             folders,
             outside: links.bucket.map(|bucket| Outside { bucket, sink: links.sink }),
             files: links.files,
+            common: None,
             records: Records::new(&plan.deletions),
             status: DeletionStatus::default(),
             clock,
@@ -214,6 +222,12 @@ impl<R: Runtime> Keeper<R> {
             runtime,
             config,
         }
+    }
+
+    /// The keeper of a node among others, which have the requests in common.
+    #[must_use]
+    pub fn with_common(self, files: CommonFiles<R>) -> Keeper<R> {
+        Keeper { common: Some(CommonRecord::new(files)), ..self }
     }
 
     /// Serves requests until the latch is triggered, or until no front core can send any. To be
@@ -228,6 +242,7 @@ impl<R: Runtime> Keeper<R> {
             match self.wait(&mut inbox, &stop, wakeup).await {
                 Event::Stop => return,
                 Event::Timer => {}
+                Event::Common => self.follow().await,
                 Event::PassEnded(end) => self.end_pass(end).await,
                 Event::Request(request) => self.serve(request, &mut inbox).await,
             }
@@ -243,6 +258,12 @@ impl<R: Runtime> Keeper<R> {
         let mut request = pin!(inbox.receive());
         let mut timer = pin!(self.runtime.sleep_until(wakeup));
         let mut stopping = pin!(stop.wait());
+        let mut common = pin!(async {
+            match &self.common {
+                Some(record) => record.changed(&self.runtime).await,
+                None => std::future::pending().await,
+            }
+        });
         let pass = &mut self.pass;
         poll_fn(|context| {
             if stopping.as_mut().poll(context).is_ready() {
@@ -256,6 +277,9 @@ impl<R: Runtime> Keeper<R> {
             }
             if let Poll::Ready(incoming) = request.as_mut().poll(context) {
                 return Poll::Ready(incoming.map_or(Event::Stop, Event::Request));
+            }
+            if common.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Event::Common);
             }
             timer.as_mut().poll(context).map(|()| Event::Timer)
         })
@@ -291,11 +315,17 @@ impl<R: Runtime> Keeper<R> {
             self.clock.keep_at = None;
             keep_clock(&self.runtime, &self.clock.path, unix_ns).await;
         }
-        if now >= self.next_expiry {
+        let is_recorder = self.common.as_ref().is_none_or(CommonRecord::is_keeper);
+        if now >= self.next_expiry && is_recorder {
             self.next_expiry = now.after(EXPIRY_INTERVAL);
             let removed = self.records.expired(reading.now_ns);
             let change = Change { removed, ..Change::default() };
-            if !change.removed.is_empty() && self.write(&change).await.is_ok() {
+            if change.removed.is_empty() {
+                // Nothing has expired.
+            } else if self.common.is_some() {
+                // What fails is tried again with the next look.
+                drop(self.change_common(&change, false).await);
+            } else if self.write(&change).await.is_ok() {
                 self.records.apply(change, Vec::new(), now);
             }
         }

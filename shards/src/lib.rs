@@ -9,7 +9,8 @@
 //! The modules are floors. A module imports modules of lower floors only; `ci layers` checks
 //! this. From the bottom: [`types`], [`changes`]; `index`, [`scope`]; [`deletion`]; [`kept`], [`wal`];
 //! [`manifest`], [`sink`]; [`ledger`]; [`retention`]; [`node`]; `sealed`, [`check`], [`backup`]; [`compact`]; [`scan`]; [`tail`];
-//! [`messages`]; `lanes`, [`shard`]; [`host`]; [`follower`]; [`keeper`]; [`member`].
+//! [`messages`]; `lanes`, [`shard`]; [`host`]; [`follower`]; [`member`]; [`common`];
+//! [`keeper`].
 //!
 //! This crate knows nothing of HTTP, or of the protocols by which entries come to the node. It
 //! parses query text for one purpose: requests for deletion are recorded as text.
@@ -17,6 +18,7 @@
 pub mod backup;
 pub mod changes;
 pub mod check;
+pub mod common;
 pub mod compact;
 pub mod deletion;
 pub mod follower;

@@ -37,7 +37,35 @@ pub enum Answer {
     Wait,
 }
 
+/// Whether a node is the owner of a partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hold {
+    /// It is, at this very instant, since the map of this number.
+    Yes(u64),
+    /// The same, but no proof holds: say [`Input::ProofWanted`](super::Input::ProofWanted), and ask
+    /// again.
+    Unproven(u64),
+    /// It owns the partition, and an earlier owner may still act as one until then.
+    From(Monotonic),
+    /// It is not, or it has sent a map that gives the partition away.
+    No,
+}
+
 impl Member {
+    /// Whether this node is the owner of a partition, whatever it has of its entries.
+    #[must_use]
+    pub fn holds(&self, partition: Partition, now: Monotonic) -> Hold {
+        match self.tenure(partition) {
+            None => Hold::No,
+            Some(_) if self.gives_away(partition) => Hold::No,
+            Some(tenure) if tenure.ready > now => Hold::From(tenure.ready),
+            Some(tenure) if self.proof.holds(now, self.settings.proof_max) => {
+                Hold::Yes(tenure.since)
+            }
+            Some(tenure) => Hold::Unproven(tenure.since),
+        }
+    }
+
     /// Whether entries of a partition may be accepted now.
     #[must_use]
     pub fn may_accept(&self, partition: Partition, now: Monotonic) -> Accept {

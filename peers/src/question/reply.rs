@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use logsvc_logql::engine::LeafResult;
 use logsvc_proto::Labels;
+use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::types::ScanStats;
 use prost::Message;
 
@@ -23,6 +24,8 @@ pub enum Reply {
     Found(Found),
     /// It knows the map of this number.
     Newer(u64),
+    /// It knows this version of the requests for deletion, which is later than the question's.
+    Hides(DeletionVersion),
     /// It cannot answer now.
     Wait,
     /// It does not own the partitions.
@@ -79,11 +82,13 @@ enum Outcome {
     NotOwner(Nothing),
     #[prost(message, tag = "5")]
     Failed(FailureHead),
+    #[prost(uint64, tag = "6")]
+    Hides(u64),
 }
 
 #[derive(Clone, PartialEq, Message)]
 struct ReplyHead {
-    #[prost(oneof = "Outcome", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "Outcome", tags = "1, 2, 3, 4, 5, 6")]
     outcome: Option<Outcome>,
 }
 
@@ -95,6 +100,7 @@ impl Reply {
         let outcome = match self {
             Reply::Found(found) => Outcome::Found(found.encode(asked, &mut blob)),
             Reply::Newer(number) => Outcome::Newer(number),
+            Reply::Hides(version) => Outcome::Hides(version.number()),
             Reply::Wait => Outcome::Wait(Nothing {}),
             Reply::NotOwner => Outcome::NotOwner(Nothing {}),
             Reply::Failed(failure) => Outcome::Failed((&failure).into()),
@@ -111,6 +117,7 @@ impl Reply {
         Ok(match head.outcome.ok_or_else(|| message("it has no outcome"))? {
             Outcome::Found(head) => Reply::Found(Found::decode(head, &bytes[..blob_len], asked)?),
             Outcome::Newer(number) => Reply::Newer(number),
+            Outcome::Hides(number) => Reply::Hides(DeletionVersion::of_number(number)),
             Outcome::Wait(Nothing {}) => Reply::Wait,
             Outcome::NotOwner(Nothing {}) => Reply::NotOwner,
             Outcome::Failed(failure) => Reply::Failed(failure.into()),

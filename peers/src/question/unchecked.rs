@@ -11,6 +11,7 @@ use logsvc_logql::engine::{
     Allowance, Estimate, LeafPlan, PlanError, Stop, Unlimited, decode_matchers, read_matchers,
 };
 use logsvc_proto::TenantId;
+use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::scope::TenantScope;
 use logsvc_shards::types::TimeRange;
 
@@ -33,7 +34,7 @@ pub struct UncheckedSent {
     timeout: Duration,
     tenants: TenantScope,
     asked: UncheckedAsked,
-    hides_deleted: bool,
+    deletions: DeletionVersion,
     estimate: Estimate,
 }
 
@@ -63,7 +64,8 @@ impl Sent {
     /// See [`Damaged`].
     pub fn read(bytes: &[u8]) -> Result<UncheckedSent, Damaged> {
         let Opened { head, .. } = frame::open::<QuestionHead>(Kind::Question, bytes)?;
-        let QuestionHead { number, timeout_ms, scope, asked, hides_deleted, writer } = head;
+        let QuestionHead { number, timeout_ms, scope, asked, deletions, writer } = head;
+        let deletions = DeletionVersion::of_number(deletions);
         let to = Addressee { writer, number };
         let tenants = tenants(&scope.ok_or_else(|| message("it is about no tenant"))?)?;
         let asked = match asked.ok_or_else(|| message("it asks nothing"))? {
@@ -80,7 +82,7 @@ impl Sent {
         };
         let estimate = asked.estimate()?;
         let timeout = Duration::from_millis(timeout_ms);
-        Ok(UncheckedSent { to, timeout, tenants, asked, hides_deleted, estimate })
+        Ok(UncheckedSent { to, timeout, tenants, asked, deletions, estimate })
     }
 
     /// Reads such bytes and compiles what they have, without a limit of memory beside those that
@@ -145,7 +147,7 @@ impl UncheckedSent {
     /// # Errors
     /// See [`NotChecked`].
     pub fn checked(self, allowance: &dyn Allowance) -> Result<Sent, NotChecked> {
-        let UncheckedSent { to, timeout, tenants, asked, hides_deleted, .. } = self;
+        let UncheckedSent { to, timeout, tenants, asked, deletions, .. } = self;
         let asked = match asked {
             UncheckedAsked::Leaves(plans) => Asked::Leaves(leaves(&plans, allowance)?),
             UncheckedAsked::LabelNames(head) => Asked::LabelNames(streams(&head, allowance)?),
@@ -154,7 +156,7 @@ impl UncheckedSent {
             }
             UncheckedAsked::Series(head) => Asked::Series(streams(&head, allowance)?),
         };
-        let question = Question { tenants, asked, hides_deleted };
+        let question = Question { tenants, asked, deletions };
         Ok(Sent { to, timeout, question })
     }
 }

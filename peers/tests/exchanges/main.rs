@@ -6,16 +6,20 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Method, StatusCode};
 use logsvc_http::client::Fault;
 use logsvc_logql::engine::{LeafPlan, Plan, QueryParams};
 use logsvc_logql::syntax;
 use logsvc_peers::client::Unanswered;
+use logsvc_peers::forward::{Forwarded, for_request};
 use logsvc_peers::frame::{Addressee, Damaged};
 use logsvc_peers::push::{Push, PushReply};
 use logsvc_peers::question::{Asked, Question, Reply};
 use logsvc_proto::TenantId;
 use logsvc_runtime::sim::{SimRuntime, for_each_seed};
 use logsvc_runtime::{Account, Denied, Runtime};
+use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::messages::AppendRequest;
 use support::{FOUND, NEWER, NodeUnderTest, PATIENCE, SILENT, Sender, Step, text_of_found};
 
@@ -43,7 +47,7 @@ fn asked() -> Asked {
 /// A question that [`NodeUnderTest`] answers as its number says.
 fn question(number: u64) -> Bytes {
     let tenants = TenantId::new("acme").expect("a tenant").into();
-    let question = Question { tenants, asked: asked(), hides_deleted: false };
+    let question = Question { tenants, asked: asked(), deletions: DeletionVersion::NONE };
     question.encode(Addressee { writer: 1, number }, PATIENCE).into()
 }
 
@@ -102,6 +106,36 @@ async fn what_is_no_message_is_refused(runtime: SimRuntime) {
     for path in ["/", "/v1/pushes", "/loki/api/v1/push"] {
         assert_eq!(sender.status_of(&node.address, path).await, 404, "{path}");
     }
+    drop(sender);
+    node.finish().await;
+}
+
+async fn requests_of_clients_are_sent_on(runtime: SimRuntime) {
+    let node = NodeUnderTest::start(&runtime);
+    let sender = Sender::new(&runtime);
+    let mut headers = HeaderMap::new();
+    for (name, value) in [("x-scope-orgid", "acme"), ("cookie", "secret")] {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    let request = Forwarded {
+        method: Method::DELETE,
+        target: "/loki/api/v1/rules/a%2Fb?force=true".to_owned(),
+        headers: for_request(&headers),
+        body: Bytes::from_static(b"body"),
+    };
+    let mut memory = Account::alone(AMPLE_BYTES).grant();
+    let answered = sender.peers.forward(&node.address, 7, request, PATIENCE, &mut memory).await;
+    let answer = answered.expect("an answer");
+    assert_eq!(answer.status, StatusCode::ACCEPTED);
+    let text = "7 DELETE /loki/api/v1/rules/a/b force=true body";
+    assert_eq!(String::from_utf8_lossy(&answer.body), text);
+    assert_eq!(memory.bytes(), text.len() as u64);
+    assert_eq!(answer.headers["x-delete-request-id"], "0000002a");
+    // What came with the request goes no further than it has to.
+    assert!(
+        !answer.headers.contains_key("cookie") && !answer.headers.contains_key("x-scope-orgid")
+    );
+    assert_eq!(sender.status_of(&node.address, "/v1/common/loki/api/v1/rules").await, 400);
     drop(sender);
     node.finish().await;
 }
@@ -248,6 +282,7 @@ macro_rules! cases {
 
 cases! {
     messages_are_answered answers;
+    requests_of_clients_are_sent_on forwarded;
     what_is_no_message_is_refused refusals;
     a_node_that_is_away_does_not_answer away;
     a_node_that_says_nothing_is_given_up silent;

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http::Method;
+use http::header::HeaderValue;
+use http::{Method, StatusCode};
 use logsvc_http::client::{Client, ClientConfig, ClientRequest, Target};
-use logsvc_http::{Disconnect, ServerConfig, serve};
+use logsvc_http::{Disconnect, Request, Response, ServerConfig, serve};
 use logsvc_peers::client::{Peers, Traffic};
 use logsvc_peers::frame::Damaged;
 use logsvc_peers::push::{Push, PushReply};
@@ -43,6 +44,18 @@ pub(crate) struct TestAnswerer {
 }
 
 impl Answerer for TestAnswerer {
+    /// Says what has come.
+    async fn forwarded(&self, request: Request, writer: u32) -> Response {
+        let Request { head, body, .. } = request;
+        let query = head.query.as_deref().unwrap_or("-");
+        let body = String::from_utf8_lossy(&body);
+        let text = format!("{writer} {} {} {query} {body}", head.method, head.path);
+        let mut response = Response::text(StatusCode::ACCEPTED, text);
+        response.headers.extend(head.headers);
+        response.headers.insert("x-delete-request-id", HeaderValue::from_static("0000002a"));
+        response
+    }
+
     async fn push(
         &self,
         message: Vec<u8>,

@@ -57,8 +57,8 @@ struct QuestionHead {
     label_values: Option<Listed>,
     #[prost(message, optional, tag = "7")]
     series: Option<Listed>,
-    #[prost(bool, tag = "8")]
-    hides_deleted: bool,
+    #[prost(uint64, tag = "8")]
+    deletions: u64,
     #[prost(uint32, tag = "9")]
     writer: u32,
 }
@@ -145,7 +145,7 @@ fn questions_have_these_fields() {
         let bytes = question(asked.clone()).encode(to(5), Duration::from_secs(2));
         let head: QuestionHead = read(Kind::Question, &bytes);
         assert_eq!((head.number, head.writer), (5, 70));
-        assert_eq!((head.timeout_ms, head.hides_deleted), (2_000, true));
+        assert_eq!((head.timeout_ms, head.deletions), (2_000, 7));
         let scope = Scope { tenants: vec!["acme".to_owned()], is_merged: false };
         assert_eq!(head.scope, Some(scope));
         let (of, label) = match &asked {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use logsvc_logql::engine::{Allowance, Stop, Unlimited};
 use logsvc_peers::question::{Asked, NotChecked, Question, Sent, Streams};
+use logsvc_shards::deletion::DeletionVersion;
 
 use crate::support::{all_asked, lists, plans, question, scopes, streams, to};
 
@@ -25,7 +26,7 @@ fn check(question: &Question, number: u64, timeout: Duration) {
     let again = sent.question;
     assert_eq!(again.tenants, question.tenants);
     assert_eq!(again.tenants.is_merged(), question.tenants.is_merged());
-    assert_eq!(again.hides_deleted, question.hides_deleted);
+    assert_eq!(again.deletions, question.deletions);
     match (&again.asked, &question.asked) {
         (Asked::Leaves(again), Asked::Leaves(leaves)) => assert_eq!(again, leaves),
         (Asked::LabelNames(again), Asked::LabelNames(streams))
@@ -44,15 +45,15 @@ fn check(question: &Question, number: u64, timeout: Duration) {
 fn every_question_comes_as_it_was_sent() {
     assert!(plans().iter().any(|leaves| leaves.len() == 3));
     for asked in all_asked() {
-        for hides_deleted in [false, true] {
+        for deletions in [DeletionVersion::NONE, DeletionVersion::of_number(u64::MAX)] {
             let tenants = scopes()[0].clone();
-            let question = Question { tenants, asked: asked.clone(), hides_deleted };
+            let question = Question { tenants, asked: asked.clone(), deletions };
             check(&question, 12, Duration::from_millis(30_001));
         }
     }
     for tenants in scopes() {
         let asked = Asked::LabelNames(streams(&[]));
-        let question = Question { tenants, asked, hides_deleted: false };
+        let question = Question { tenants, asked, deletions: DeletionVersion::NONE };
         for (number, timeout_ms) in [(0, 0), (u64::MAX, u64::MAX)] {
             check(&question, number, Duration::from_millis(timeout_ms));
         }

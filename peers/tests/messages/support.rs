@@ -10,6 +10,7 @@ use logsvc_peers::frame::{Addressee, Failure, Kind, close};
 use logsvc_peers::push::{Push, PushReply};
 use logsvc_peers::question::{Asked, Found, Question, Reply, Streams};
 use logsvc_proto::{Labels, StreamId, TenantId};
+use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::messages::{AppendOutcome, AppendRequest, TooFarBehind};
 use logsvc_shards::scope::TenantScope;
 use logsvc_shards::types::{ScanStats, StoreReads, StreamDefinition, TimeRange};
@@ -80,7 +81,7 @@ pub(crate) fn all_asked() -> Vec<Asked> {
 
 pub(crate) fn question(asked: Asked) -> Question {
     let [one, ..] = scopes();
-    Question { tenants: one, asked, hides_deleted: true }
+    Question { tenants: one, asked, deletions: DeletionVersion::of_number(7) }
 }
 
 pub(crate) fn results(leaves: &[Arc<LeafPlan>]) -> Vec<LeafResult> {
@@ -141,6 +142,7 @@ pub(crate) fn replies(asked: &Asked) -> Vec<Reply> {
         Reply::Found(found(asked)),
         Reply::Found(Found::default()),
         Reply::Newer(u64::MAX),
+        Reply::Hides(DeletionVersion::of_number(9)),
         Reply::Wait,
         Reply::NotOwner,
         Reply::Failed(failure),

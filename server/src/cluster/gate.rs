@@ -5,6 +5,7 @@ use std::time::Duration;
 use logsvc_cluster::member::{Answer, Input};
 use logsvc_runtime::mesh::Inbox;
 use logsvc_runtime::{Latch, Runtime};
+use logsvc_shards::common::CommonFiles;
 use logsvc_shards::member::MemberHandle;
 
 use super::MemberRequest;
@@ -19,6 +20,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 pub(crate) async fn serve<R: Runtime>(
     runtime: R,
     handle: MemberHandle,
+    common: CommonFiles<R>,
     mut inbox: Inbox<MemberRequest, Answer>,
     stop: Latch,
 ) {
@@ -39,6 +41,10 @@ pub(crate) async fn serve<R: Runtime>(
             }
             MemberRequest::StillMay { number } => {
                 incoming.reply_to.send(handle.may_answer_all(number, runtime.now()));
+            }
+            MemberRequest::HeardCommon { number } => {
+                common.heard(number);
+                incoming.reply_to.send(Answer::Wait);
             }
             MemberRequest::Heard { number } => {
                 handle.tell(Input::Heard(number));

@@ -14,6 +14,7 @@ use logsvc_membership::membership::Membership;
 use logsvc_membership::vitals::State as Vital;
 use logsvc_runtime::mesh::Inbox;
 use logsvc_runtime::{Latch, Runtime};
+use logsvc_shards::common::{CommonFiles, CommonLog};
 use logsvc_shards::member::{MemberDriver, MemberError, MemberHandle, MemberParts};
 
 use super::gate::serve;
@@ -32,6 +33,8 @@ const LEAVE_PATIENCE: Duration = Duration::from_secs(60);
 /// A node that has joined.
 pub(crate) struct MemberTask<R: Runtime> {
     handle: MemberHandle,
+    /// The files that all nodes have in common.
+    pub(crate) common: CommonFiles<R>,
     membership: Membership,
     shared: Arc<OneOfMany>,
     running: R::Task<()>,
@@ -72,11 +75,16 @@ pub(crate) fn join<R: Runtime>(
         state: State::Active,
         position: 0,
     };
+    let store = parts.store.clone();
     let driver = MemberDriver::new(runtime.clone(), Settings::default(), info, parts);
     let handle = driver.handle();
+    let log = CommonLog::new(runtime.clone(), store, handle.clone(), shared.common.clone());
+    let common = log.files();
     shared.set_routes(handle.routes().clone());
     let (stop, ended) = (Latch::new(), Latch::new());
-    drop(runtime.spawn(serve(runtime.clone(), handle.clone(), inbox, stop.clone())));
+    let serving = serve(runtime.clone(), handle.clone(), common.clone(), inbox, stop.clone());
+    drop(runtime.spawn(serving));
+    drop(runtime.spawn(log.run(stop.clone())));
     let hints = Rc::new(RefCell::new(Hints::default()));
     let (joining, of_joining, clock) = (membership.clone(), Rc::clone(&hints), runtime.clone());
     let (failing, aborts) = (Arc::clone(node), settings.clone());
@@ -103,7 +111,7 @@ pub(crate) fn join<R: Runtime>(
         }
         has_ended.trigger();
     });
-    Ok(MemberTask { handle, membership, shared, running, ended, stop })
+    Ok(MemberTask { handle, common, membership, shared, running, ended, stop })
 }
 
 impl<R: Runtime> MemberTask<R> {

@@ -21,6 +21,7 @@ use logsvc_membership::membership::Membership;
 use logsvc_peers::client::Traffic;
 use logsvc_runtime::mesh::{Mesh, MeshOptions};
 use logsvc_runtime::{Latch, Published};
+use logsvc_shards::common::CommonView;
 use logsvc_shards::member::Routes;
 use logsvc_shards::sink::SinkStatus;
 
@@ -40,6 +41,8 @@ pub(crate) enum MemberRequest {
     StillMay { number: u64 },
     /// Somebody knows the map of this number.
     Heard { number: u64 },
+    /// Somebody knows the entry of this number of the log of common files.
+    HeardCommon { number: u64 },
 }
 
 /// The lanes from all cores to the member on core 0.
@@ -57,6 +60,8 @@ pub(crate) fn mesh(cores: u16) -> MemberMesh {
 pub(crate) struct OneOfMany {
     routes: OnceLock<Published<Routes>>,
     membership: OnceLock<Membership>,
+    /// The files that all nodes have in common, as this node knows them.
+    pub(crate) common: Published<CommonView>,
     /// Messages to other nodes.
     pub(crate) traffic: Arc<Traffic>,
     /// The log of the node in the bucket.
@@ -74,6 +79,7 @@ impl OneOfMany {
         OneOfMany {
             routes: OnceLock::new(),
             membership: OnceLock::new(),
+            common: Published::default(),
             traffic: Arc::default(),
             sink,
             peers_stop: Latch::new(),

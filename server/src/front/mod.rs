@@ -5,6 +5,7 @@
 //! go to the client.
 
 mod access;
+mod at_keeper;
 mod core;
 mod cors;
 mod cross_site;
@@ -153,8 +154,8 @@ impl<R: Runtime> Front<R> {
     }
 
     /// What answers other nodes.
-    pub(crate) fn peer_service(&self) -> PeerService<peers::PeerAnswers<R>> {
-        let answers = peers::PeerAnswers::new(Rc::clone(&self.core), Rc::clone(&self.querier));
+    pub(crate) fn peer_service(self: &Rc<Self>) -> PeerService<peers::PeerAnswers<R>> {
+        let answers = peers::PeerAnswers::new(Rc::clone(self));
         PeerService::new(Rc::new(answers))
     }
 
@@ -201,6 +202,9 @@ impl<R: Runtime> Front<R> {
         }
         if row.traits.class == Class::Lookup && parquet::accepted(&request.head).is_some() {
             self.querier.refuse_parquet(&request)?;
+        }
+        if row.traits.is_kept_by_one && self.core.cluster().is_some() {
+            return self.at_keeper(route, path, request).await;
         }
         routes::answer(route, self, request, path).await
     }

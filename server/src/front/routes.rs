@@ -50,6 +50,8 @@ pub(super) struct Traits {
     pub(super) right: Right,
     /// Whether the handler takes the body while it arrives.
     pub(super) is_streamed: bool,
+    /// Whether one of many nodes answers its requests for all.
+    pub(super) is_kept_by_one: bool,
     /// Links of the landing page: the text behind the path, and the purpose of the page.
     links: &'static [(&'static str, &'static str)],
 }
@@ -62,6 +64,7 @@ impl Traits {
             cross_site: CrossSite::Allowed,
             right: Right::Account,
             is_streamed: false,
+            is_kept_by_one: false,
             links: &[],
         }
     }
@@ -80,6 +83,10 @@ impl Traits {
 
     const fn streamed(self) -> Traits {
         Traits { is_streamed: true, ..self }
+    }
+
+    const fn kept_by_one(self) -> Traits {
+        Traits { is_kept_by_one: true, ..self }
     }
 
     const fn links(self, links: &'static [(&'static str, &'static str)]) -> Traits {
@@ -101,6 +108,8 @@ const SHOW: Traits = Traits::of(Class::Operate).before_ready();
 const SHOW_NODE: Traits = SHOW.right(Right::WholeNode);
 /// Needs the shards, and changes nothing.
 const ASK: Traits = Traits::of(Class::Operate);
+/// The same of what all nodes have in common.
+const ASK_KEEPER: Traits = ASK.kept_by_one();
 /// Changes something, whatever the method.
 const CHANGE: Traits = Traits::of(Class::Operate).cross_site(CrossSite::Refused);
 /// The same of the node as a whole.
@@ -317,32 +326,32 @@ routes! {
         => front.operator.drilldown_limits(&request);
 
     Rules "loki_api_v1_rules" GET
-        ["/loki/api/v1/rules", "/api/prom/rules", "/api/mtx/rules"] (ASK)
+        ["/loki/api/v1/rules", "/api/prom/rules", "/api/mtx/rules"] (ASK_KEEPER)
         => front.ruling.list_groups(request, None).await;
     RulesOfNamespace "loki_api_v1_rules_namespace" GET_POST_DELETE
         ["/loki/api/v1/rules/{namespace}", "/api/prom/rules/{namespace}",
          "/api/mtx/rules/{namespace}"]
-        (ASK.cross_site(CrossSite::OnlyGet))
+        (ASK_KEEPER.cross_site(CrossSite::OnlyGet))
         => front.ruling.namespace(request, segment(path, "namespace")).await;
     RuleGroup "loki_api_v1_rules_namespace_groupname" GET_DELETE
         ["/loki/api/v1/rules/{namespace}/{group}", "/api/prom/rules/{namespace}/{group}",
          "/api/mtx/rules/{namespace}/{group}"]
-        (ASK.cross_site(CrossSite::OnlyGet))
+        (ASK_KEEPER.cross_site(CrossSite::OnlyGet))
         => front.ruling.group(request, segment(path, "namespace"), segment(path, "group")).await;
     ListRules "prometheus_api_v1_rules" GET
-        ["/prometheus/api/v1/rules", "/mtx/api/v1/rules"] (ASK)
+        ["/prometheus/api/v1/rules", "/mtx/api/v1/rules"] (ASK_KEEPER)
         => front.ruling.list_rules(request).await;
     ListAlerts "prometheus_api_v1_alerts" GET
-        ["/prometheus/api/v1/alerts", "/mtx/api/v1/alerts"] (ASK)
+        ["/prometheus/api/v1/alerts", "/mtx/api/v1/alerts"] (ASK_KEEPER)
         => front.ruling.list_alerts(request).await;
     Delete "loki_api_v1_delete" GET_POST_PUT_DELETE ["/loki/api/v1/delete"]
-        (ASK.cross_site(CrossSite::OnlyGet))
+        (ASK_KEEPER.cross_site(CrossSite::OnlyGet))
         => front.deleter.delete(request).await;
     CacheGeneration "loki_api_v1_cache_generation_numbers" GET
-        ["/loki/api/v1/cache/generation_numbers"] (ASK)
+        ["/loki/api/v1/cache/generation_numbers"] (ASK_KEEPER)
         => front.deleter.cache_generation(request).await;
     IncreaseCacheGeneration "loki_api_v1_cache_generation_numbers_increase" POST
-        ["/loki/api/v1/cache/generation_numbers/increase"] (CHANGE)
+        ["/loki/api/v1/cache/generation_numbers/increase"] (CHANGE.kept_by_one())
         => front.operator.increase_cache_generation(&request);
     Flush "flush" GET_POST ["/flush"] (CHANGE_NODE)
         => front.operator.flush().await;

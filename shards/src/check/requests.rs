@@ -6,9 +6,9 @@ use std::path::Path;
 use logsvc_runtime::{Runtime, temporary_path};
 
 use super::{CheckReport, Severity};
-use crate::deletion::DeleteState;
 use crate::deletion::format::FormatError;
 use crate::deletion::store::{FILE_NAME, FOLDER_NAME, ReadError, filter_of, read, requests_path};
+use crate::deletion::{DeleteState, DeletionVersion};
 use logsvc_segment::version::UnknownVersion;
 
 /// Verifies the record of a data folder.
@@ -52,7 +52,7 @@ pub(super) async fn check_requests<R: Runtime>(
             continue;
         }
         report.pending_requests += 1;
-        if let Err(what) = filter_of(request) {
+        if let Err(what) = filter_of(request, DeletionVersion::FIRST) {
             let id = request.id;
             let what = format!("request {id}: {what}; the server does not start over it");
             report.damage(&path, 0, what);

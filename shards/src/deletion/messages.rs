@@ -73,6 +73,12 @@ pub enum CreateError {
         "the bucket does not take the delete request; it is in force, and is sent to the bucket later"
     )]
     Bucket,
+    /// Another node keeps the requests of all nodes by now. Perhaps it is recorded.
+    #[error("another node keeps the delete requests")]
+    Elsewhere,
+    /// It was not recorded for all nodes in time. Perhaps it is.
+    #[error("it is not known whether the delete request is recorded: {0}")]
+    Unsure(Arc<str>),
     /// The node is stopping.
     #[error("the node is stopping")]
     Stopping,
@@ -98,6 +104,12 @@ pub enum CancelError {
         "the bucket does not take the cancellation; it is in force, and is sent to the bucket later"
     )]
     Bucket,
+    /// Another node keeps the requests of all nodes by now. Perhaps it is cancelled.
+    #[error("another node keeps the delete requests")]
+    Elsewhere,
+    /// It was not cancelled for all nodes in time. Perhaps it is.
+    #[error("it is not known whether the delete request is cancelled: {0}")]
+    Unsure(Arc<str>),
     /// The node is stopping.
     #[error("the node is stopping")]
     Stopping,

@@ -110,11 +110,8 @@ pub async fn load<R: Runtime>(runtime: &R, data_dir: &Path) -> Result<LoadedRequ
     };
     let mut filters = Vec::new();
     for request in requests.iter().filter(|request| request.is_pending()) {
-        let filter = filter_of(request).map_err(|cause| LoadError::Query {
-            path: path.clone(),
-            id: request.id,
-            cause,
-        })?;
+        let filter = filter_of(request, DeletionVersion::FIRST)
+            .map_err(|cause| LoadError::Query { path: path.clone(), id: request.id, cause })?;
         filters.push(Arc::new(filter));
     }
     Ok(LoadedRequests { requests: requests.into(), filters: filters.into() })
@@ -139,14 +136,17 @@ pub(crate) async fn read<R: Runtime>(
     }
 }
 
-/// The filter of a recorded request. The error does not repeat the query, which may be the very
+/// The filter of a recorded request, which holds from a version on. The error does not repeat the query, which may be the very
 /// datum that is to go.
-pub(crate) fn filter_of(request: &DeleteRequest) -> Result<DeleteFilter, String> {
+pub(crate) fn filter_of(
+    request: &DeleteRequest,
+    since: DeletionVersion,
+) -> Result<DeleteFilter, String> {
     let log = syntax::parse_log_selector(&request.query)
         .map_err(|_| "it is no log query that this program can parse".to_owned())?;
     let bounds_ns = (request.start_ns, request.end_ns);
     let (id, tenant) = (request.id, request.tenant.clone());
-    DeleteFilter::new(id, tenant, &log, bounds_ns, DeletionVersion::FIRST)
+    DeleteFilter::new(id, tenant, &log, bounds_ns, since)
         .map_err(|_| "it has stages that this program cannot evaluate".to_owned())
 }
 

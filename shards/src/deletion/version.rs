@@ -19,6 +19,22 @@ impl DeletionVersion {
         DeletionVersion(self.0 + 1)
     }
 
+    /// The version of a node among others, whose requests are as the entry of this number of the log of
+    /// common files says.
+    pub(crate) fn of_common(number: u64) -> DeletionVersion {
+        DeletionVersion(DeletionVersion::FIRST.0.saturating_add(number))
+    }
+
+    /// The number of the entry of [`DeletionVersion::of_common`].
+    pub fn common_number(self) -> u64 {
+        self.0.saturating_sub(DeletionVersion::FIRST.0)
+    }
+
+    /// The version of a number.
+    pub fn of_number(number: u64) -> DeletionVersion {
+        DeletionVersion(number)
+    }
+
     /// Its number, which grows from version to version.
     pub fn number(self) -> u64 {
         self.0

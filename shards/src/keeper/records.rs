@@ -145,6 +145,24 @@ impl Records {
         Records { entries: loaded.requests.iter().map(entry).collect(), passes: 0 }
     }
 
+    /// Puts what another node has recorded in the place of all requests. What this start knows of those
+    /// that stay is not changed.
+    pub(super) fn replace(&mut self, recorded: &LoadedRequests) {
+        let mut next = Records::new(recorded).entries;
+        for entry in &mut next {
+            if let Some(known) = self.get(entry.request.id) {
+                entry.made_at = known.made_at;
+                entry.last_pass = known.last_pass;
+            }
+        }
+        self.entries = next;
+    }
+
+    /// The filters of the pending ones.
+    pub(super) fn filters(&self) -> impl Iterator<Item = (DeleteId, Arc<DeleteFilter>)> {
+        self.pending().filter_map(|entry| Some((entry.request.id, entry.filter.clone()?)))
+    }
+
     /// The pending ones.
     pub(super) fn pending(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.request.is_pending())

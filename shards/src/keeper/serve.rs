@@ -14,7 +14,7 @@ use super::records::{Cancel, Change};
 use super::{Incomings, Keeper};
 use crate::deletion::{
     CancelError, CreateError, DeleteFilter, DeleteId, DeleteRequest, DeleteState, DeletionReply,
-    DeletionRequest, DeletionStatus, NewDelete,
+    DeletionRequest, DeletionStatus, DeletionVersion, NewDelete,
 };
 use crate::kept::{KeptPath, NotKept, Settling};
 use crate::messages::ShardRequest;
@@ -188,6 +188,11 @@ impl<R: Runtime> Keeper<R> {
         change: Change,
         filters: &[Arc<DeleteFilter>],
     ) -> Result<(), CreateError> {
+        if self.common.is_some() {
+            self.change_common(&change, true).await?;
+            self.note_recorded(&change);
+            return Ok(());
+        }
         let written = self.write(&change).await;
         written.map_err(|error| CreateError::Disk(error.to_string().into()))?;
         let hide = |filter| self.lanes.ask_all(move || ShardRequest::Hide(Arc::clone(filter)));
@@ -196,7 +201,13 @@ impl<R: Runtime> Keeper<R> {
             self.is_stopping = true;
             return Err(CreateError::Stopping);
         }
-        self.publish(filters);
+        self.publish(self.deletions.version().next(), filters);
+        self.note_recorded(&change);
+        self.records.apply(change, filters.to_vec(), self.runtime.now());
+        Ok(())
+    }
+
+    fn note_recorded(&mut self, change: &Change) {
         for request in &change.added {
             self.status.tenants.entry(request.tenant.clone()).or_default().received += 1;
             tracing::info!(
@@ -207,8 +218,6 @@ impl<R: Runtime> Keeper<R> {
                 "a delete request is recorded"
             );
         }
-        self.records.apply(change, filters.to_vec(), self.runtime.now());
-        Ok(())
     }
 
     async fn cancel(
@@ -232,9 +241,14 @@ impl<R: Runtime> Keeper<R> {
                 change.replaced.insert(id, DeleteRequest { state, ..request.clone() });
             }
         }
-        let written = self.write(&change).await;
-        written.map_err(|error| CancelError::Disk(error.to_string().into()))?;
-        let ended = self.records.apply(change, Vec::new(), self.runtime.now());
+        let mut ended = Vec::new();
+        if self.common.is_some() {
+            self.change_common(&change, true).await?;
+        } else {
+            let written = self.write(&change).await;
+            written.map_err(|error| CancelError::Disk(error.to_string().into()))?;
+            ended = self.records.apply(change, Vec::new(), self.runtime.now());
+        }
         tracing::info!(
             tenant = tenant.as_str(),
             id = %id,
@@ -255,7 +269,12 @@ impl<R: Runtime> Keeper<R> {
         }
         let version = self.deletions.version().next();
         ended.iter().for_each(|filter| filter.end_at(version));
-        self.publish(ended);
+        self.publish(version, ended);
+        self.unhide(ended).await;
+    }
+
+    /// Has the shards forget filters that have ended, after a while.
+    pub(super) async fn unhide(&mut self, ended: &[Arc<DeleteFilter>]) {
         let unhide = |filter: &Arc<DeleteFilter>| {
             let id = filter.id;
             self.lanes.ask_all(move || ShardRequest::Unhide(id))
@@ -264,8 +283,8 @@ impl<R: Runtime> Keeper<R> {
         self.is_stopping |= is_stopping;
     }
 
-    /// Brings the next version into force, in which filters begin or end to hold.
-    fn publish(&self, filters: &[Arc<DeleteFilter>]) {
+    /// Brings a version into force, in which filters begin or end to hold.
+    pub(super) fn publish(&self, version: DeletionVersion, filters: &[Arc<DeleteFilter>]) {
         let count = || {
             for filter in filters {
                 self.changes.deletions_changed(&filter.tenant, filter.start_ns, filter.end_ns);
@@ -274,7 +293,7 @@ impl<R: Runtime> Keeper<R> {
         // In front of the version: a query that sees the new one must not add to steps that were
         // computed by the old one.
         count();
-        self.deletions.publish(self.deletions.version().next());
+        self.deletions.publish(version);
         // And behind it: an answer that is computed by the old one meanwhile must not hold.
         count();
     }

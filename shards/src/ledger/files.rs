@@ -27,7 +27,7 @@ pub(crate) enum FileRecord {
 }
 
 /// Appends records, with their number before them.
-pub(super) fn encode(records: &[FileRecord], out: &mut Vec<u8>) {
+pub(crate) fn encode(records: &[FileRecord], out: &mut Vec<u8>) {
     out.extend_from_slice(&(records.len() as u32).to_le_bytes());
     let none = FileObject { epoch: 0, number: 0 };
     let empty = Content { len_bytes: 0, crc: 0 };
@@ -48,7 +48,7 @@ pub(super) fn encode(records: &[FileRecord], out: &mut Vec<u8>) {
 }
 
 /// Reads records, and gives the bytes behind them.
-pub(super) fn decode(bytes: &[u8]) -> Result<(Vec<FileRecord>, &[u8]), EntryError> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<(Vec<FileRecord>, &[u8]), EntryError> {
     let (count, mut rest) = bytes.split_at_checked(COUNT_LEN).ok_or(EntryError::Short)?;
     let count = u32_at(count, 0) as usize;
     // No memory by a number that is only claimed.
@@ -84,7 +84,7 @@ fn decode_record(head: &[u8], path: &[u8]) -> Option<FileRecord> {
 }
 
 #[cfg(test)]
-pub(super) fn random_records(rng: &mut logsvc_testkit::Rng) -> Vec<FileRecord> {
+pub(crate) fn random_records(rng: &mut logsvc_testkit::Rng) -> Vec<FileRecord> {
     let path = |rng: &mut logsvc_testkit::Rng| {
         let group = format!("rules/groups/t{}/{:032x}", rng.below(3), rng.below(4));
         let path = if rng.one_in(3) { "deletes/REQUESTS".to_owned() } else { group };

@@ -7,10 +7,8 @@ use logsvc_store::ObjectName;
 /// Sweeps leave younger objects alone: what names them may be on its way.
 pub(crate) const SWEPT_AGE: Duration = Duration::from_secs(24 * 3600);
 
-/// The name of the map of a number, of the nodes that share a bucket.
-pub(crate) fn map_name(number: u64) -> String {
-    format!("own/{number:016x}")
-}
+/// The folder of the maps of the nodes that share a bucket.
+pub(crate) const MAPS: &str = "own";
 
 /// Where an entry of a log is: whose log, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -19,7 +19,8 @@ use logsvc_store::{NameError, ObjectName, Store, StoreError};
 use super::cluster::{self, Cluster, join};
 use super::entry::{EntryError, LogEntry};
 use super::mark::{self, Mark};
-use super::names::map_name;
+use super::names::MAPS;
+use super::numbered::first_name;
 use super::state::LedgerState;
 use crate::kept::KeptPath;
 use crate::sink::RestoreError;
@@ -299,7 +300,7 @@ pub(crate) async fn join_ledger<R: Runtime>(
 
 /// Whether nodes have ever shared the bucket: names of maps are never freed.
 async fn is_shared<R: Runtime>(store: &Store<R>, until: Monotonic) -> Result<bool, LedgerError> {
-    let first = ObjectName::new(&map_name(1)).map_err(LedgerError::Name)?;
+    let first = ObjectName::new(&first_name(MAPS, 1)).map_err(LedgerError::Name)?;
     match store.info(&first, until).await {
         Ok(_) => Ok(true),
         Err(error) if error.is_not_found() => Ok(false),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use logsvc_cluster::map::{Map, Partition};
-use logsvc_cluster::member::{Accept, Answer, Input, Member, Stop};
+use logsvc_cluster::member::{Accept, Answer, Hold, Input, Member, Stop};
 use logsvc_runtime::{Bell, CoreId, Monotonic, Published};
 
 use super::routes::Routes;
@@ -52,6 +52,11 @@ impl MemberHandle {
     /// See [`Member::may_accept`].
     pub fn may_accept(&self, partition: Partition, now: Monotonic) -> Accept {
         self.0.member.borrow().may_accept(partition, now)
+    }
+
+    /// See [`Member::holds`].
+    pub fn holds(&self, partition: Partition, now: Monotonic) -> Hold {
+        self.0.member.borrow().holds(partition, now)
     }
 
     /// See [`Member::may_answer`]. While the shards do not have what the member owns, it has to be

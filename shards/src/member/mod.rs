@@ -40,7 +40,7 @@ use logsvc_store::Store;
 use self::engine::{Engine, JobEnd};
 pub use self::handle::MemberHandle;
 use self::jobs::Tools;
-pub use self::routes::{Here, Place, Routes};
+pub use self::routes::{Here, KEEPER_PARTITION, Place, Routes};
 use crate::follower::{BucketStatus, OwnedSegments};
 use crate::lanes::{Lanes, Stopped};
 use crate::messages::{ShardReply, ShardRequest};

@@ -11,6 +11,9 @@ use logsvc_cluster::map::{Epoch, Map, Partition};
 use logsvc_cluster::member::{Member, Stop};
 use logsvc_runtime::{CoreId, Monotonic};
 
+/// The partition whose owner keeps what all nodes have in common ([`crate::common`]).
+pub const KEEPER_PARTITION: Partition = 0;
+
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Routes {
@@ -22,6 +25,8 @@ pub struct Routes {
     pub map: Arc<Map>,
     /// What shards of this node have.
     pub here: BTreeMap<Partition, Here>,
+    /// The number of the map since which this node owns [`KEEPER_PARTITION`], if it does.
+    pub keeper_since: Option<u64>,
     /// Why this node is none among others any more, if so.
     pub stopped: Option<Stop>,
 }
@@ -54,6 +59,7 @@ impl Routes {
             number: member.number(),
             map: Arc::new(member.map().clone()),
             here: BTreeMap::new(),
+            keeper_since: None,
             stopped: None,
         }
     }
@@ -69,13 +75,15 @@ impl Routes {
         };
         let here: BTreeMap<Partition, Here> = cores.iter().map(here).collect();
         let (number, stopped) = (member.number(), member.stopped().cloned());
+        let keeper_since = member.owned().find(|(partition, _)| *partition == KEEPER_PARTITION);
+        let keeper_since = keeper_since.map(|(_, since)| since);
         if number == self.number && here == self.here && stopped == self.stopped {
             return None;
         }
         // A number has one map.
         let is_same = number == self.number;
         let map = if is_same { Arc::clone(&self.map) } else { Arc::new(member.map().clone()) };
-        Some(Routes { me: self.me, number, map, here, stopped })
+        Some(Routes { me: self.me, number, map, here, keeper_since, stopped })
     }
 
     /// Where entries of a partition go now.

@@ -282,6 +282,89 @@ fn nobody_waits_for_a_node_that_stands_still_once_it_was_taken_over() {
     assert!(failure.is_some_and(|text| text.contains("has taken over")), "it has ended");
 }
 
+/// The node that keeps what all have in common.
+fn keeper(world: &World) -> usize {
+    let keeps = |node: &Started| {
+        let cluster = node.state.cluster.as_ref().expect("one of many");
+        let since = cluster.routes().expect("it has joined").get().keeper_since;
+        since.is_some_and(|since| cluster.common.get().keeps(since))
+    };
+    let keepers: Vec<usize> =
+        world.nodes.iter().filter(|(_, node)| keeps(node)).map(|(node, _)| *node).collect();
+    assert_eq!(keepers.len(), 1, "{keepers:?}");
+    keepers[0]
+}
+
+const DELETE: &str =
+    "/loki/api/v1/delete?query=%7Bapp%3D%22a%22%2C%20n%3D%223%22%7D&start=1600000000";
+
+/// All nodes show so many lines, and list one request for deletion.
+async fn all_show(runtime: SimRuntime, nodes: Vec<usize>, count: usize) -> Value {
+    let mut listed = Value::Null;
+    for node in nodes {
+        assert_eq!(found(&runtime, node).await.len(), count, "node {node}");
+        let list = get(&runtime, node, "/loki/api/v1/delete").await;
+        assert!(listed.is_null() || listed == list, "{listed} {list}");
+        listed = list;
+    }
+    listed
+}
+
+async fn told(runtime: &SimRuntime, node: usize, method: &str, target: &str) -> u16 {
+    let address = SocketAddr::new(ip(node), HTTP_PORT);
+    let (status, text) = http(runtime, address, method, target, "").await.expect("an answer");
+    assert!((200..300).contains(&status) || status == 404, "{status}: {text}");
+    status
+}
+
+#[test]
+fn requests_for_deletion_hide_entries_on_all_nodes() {
+    let _guard = SeedGuard(5);
+    let mut world = World::new(5);
+    world.start(0, 2);
+    world.client(async |runtime| push(&runtime, 0, 0..10).await);
+    world.start(1, 1);
+    world.start(2, 2);
+    world.run_for(Duration::from_secs(10));
+    world.client(async |runtime| {
+        // Whichever node is asked, all hide the same from the answer on.
+        assert_eq!(told(&runtime, 1, "POST", DELETE).await, 204);
+        let listed = all_show(runtime.clone(), vec![0, 1, 2], 190).await;
+        assert_eq!(listed[0]["status"], "received");
+        let id = listed[0]["request_id"].as_str().expect("an id").to_owned();
+        let cancel = format!("/loki/api/v1/delete?request_id={id}");
+        assert_eq!(told(&runtime, 2, "DELETE", &cancel).await, 204);
+        let listed = all_show(runtime.clone(), vec![0, 1, 2], 200).await;
+        assert_eq!(listed, json!([]));
+        assert_eq!(told(&runtime, 0, "DELETE", &cancel).await, 404);
+        assert_eq!(told(&runtime, 0, "POST", DELETE).await, 204);
+        all_show(runtime, vec![2, 1, 0], 190).await;
+    });
+    let mut others: Vec<usize> = vec![0, 1, 2];
+    // The keeper dies with its disk, and the next one is stopped in order.
+    let first = keeper(&world);
+    world.kill(first);
+    others.retain(|node| *node != first);
+    let nodes = others.clone();
+    let listed = world.client(async move |runtime| all_show(runtime, nodes, 190).await);
+    assert_eq!(listed.as_array().map(Vec::len), Some(1));
+    let second = keeper(&world);
+    assert!(world.stop(second));
+    others.retain(|node| *node != second);
+    let last = others[0];
+    world.start(3, 1);
+    world.run_for(Duration::from_secs(10));
+    world.client(async move |runtime| {
+        assert_eq!(all_show(runtime.clone(), vec![last, 3], 190).await, listed);
+        // What comes later shows, and other requests are added to what others have made.
+        push(&runtime, 3, 10..12).await;
+        let other = DELETE.replace("%223%22", "%227%22");
+        assert_eq!(told(&runtime, 3, "PUT", &other).await, 204);
+        let listed = all_show(runtime, vec![last, 3], 190 + 40 - 12).await;
+        assert_eq!(listed.as_array().map(Vec::len), Some(2));
+    });
+}
+
 #[test]
 fn what_nodes_do_not_do_together_is_refused() {
     let mut world = World::new(3);
@@ -289,7 +372,6 @@ fn what_nodes_do_not_do_together_is_refused() {
     world.client(async |runtime| {
         let address = SocketAddr::new(ip(0), HTTP_PORT);
         for (method, target) in [
-            ("POST", "/loki/api/v1/delete?query=%7Bapp%3D%22a%22%7D&start=0"),
             ("POST", "/loki/api/v1/rules/a"),
             ("DELETE", "/loki/api/v1/rules/a/b"),
             ("GET", "/loki/api/v1/tail?query=%7Bapp%3D%22a%22%7D"),
@@ -307,6 +389,11 @@ struct Ledger {
     sent: BTreeSet<(String, u64)>,
     acknowledged: BTreeSet<(String, u64)>,
     seen: BTreeSet<(String, u64)>,
+    /// Entries that a request for deletion hides, for good: somebody was told so, or an answer that
+    /// should have had them did not.
+    hidden: BTreeSet<(String, u64)>,
+    /// Streams of which requests for deletion may hide any entry.
+    perhaps_hidden: BTreeSet<String>,
     answers: u64,
     unanswered: u64,
 }
@@ -379,11 +466,33 @@ impl Client {
         }
     }
 
+    /// Deletes what one of the streams has.
+    async fn delete(&self) {
+        let name = format!("{}-{}", self.number, self.runtime.random_u64() % 6);
+        let target = format!(
+            "/loki/api/v1/delete?query=%7Bapp%3D%22a%22%2Cn%3D%22{name}%22%7D&start=1600000000\
+             &end=1700000001"
+        );
+        let known: BTreeSet<(String, u64)> = {
+            let mut ledger = self.ledger.borrow_mut();
+            let known = ledger.sent.iter().filter(|(stream, _)| *stream == name).cloned();
+            let known: BTreeSet<_> = known.collect();
+            ledger.perhaps_hidden.insert(name);
+            known
+        };
+        match self.request("POST", &target, "").await {
+            Some((204, _)) => self.ledger.borrow_mut().hidden.extend(known),
+            Some((429 | 503, _)) | None => {}
+            Some((status, text)) => panic!("{status}: {text}"),
+        }
+    }
+
     /// Asks for everything, and judges the answer; false if there is none.
     async fn ask(&self) -> bool {
-        let expected: BTreeSet<(String, u64)> = {
+        let (expected, hidden): (BTreeSet<(String, u64)>, _) = {
             let ledger = self.ledger.borrow();
-            ledger.acknowledged.union(&ledger.seen).cloned().collect()
+            let expected = ledger.acknowledged.union(&ledger.seen).cloned().collect();
+            (expected, ledger.hidden.clone())
         };
         let (start_ns, end_ns) = (1_699_999_000 * SECOND_NS, 1_700_001_000 * SECOND_NS);
         let target = format!(
@@ -405,12 +514,17 @@ impl Client {
         let all: BTreeSet<_> = found.iter().cloned().collect();
         assert_eq!(all.len(), found.len(), "a line is there twice");
         let mut ledger = self.ledger.borrow_mut();
-        let missing: Vec<_> = expected.difference(&all).take(5).collect();
+        let back: Vec<_> = hidden.intersection(&all).take(5).collect();
+        assert!(back.is_empty(), "{back:?} were deleted, and are there again");
+        let lacks: BTreeSet<_> = expected.difference(&all).cloned().collect();
+        let is_kept = |(name, _): &&(String, u64)| !ledger.perhaps_hidden.contains(name);
+        let missing: Vec<_> = lacks.iter().filter(is_kept).take(5).collect();
         let (warnings, count) = (&answer["warnings"], expected.len());
         assert!(missing.is_empty(), "{missing:?} are missing, of {count}; warnings: {warnings}");
         let invented: Vec<_> = all.difference(&ledger.sent).take(5).collect();
         assert!(invented.is_empty(), "{invented:?} were never sent");
         ledger.seen.extend(all);
+        ledger.hidden.extend(lacks);
         ledger.answers += 1;
         true
     }
@@ -426,6 +540,7 @@ struct Tally {
     cuts: u32,
     ended: u32,
     acknowledged: usize,
+    hidden: usize,
     answers: u64,
     unanswered: u64,
 }
@@ -445,6 +560,7 @@ fn nothing_is_lost_or_doubled_whatever_becomes_of_nodes_and_links() {
     if count >= 8 {
         assert!(tally.starts > 20 && tally.stops > 2 && tally.kills > 4 && tally.pauses > 4);
         assert!(tally.cuts > 4 && tally.acknowledged > 1_000 && tally.answers > 50);
+        assert!(tally.hidden > 100);
     }
 }
 
@@ -468,6 +584,9 @@ fn trouble(seed: u64, tally: &mut Tally) {
             while !stop.get() {
                 client.push(next).await;
                 next += 2;
+                if next > 20 && client.runtime.random_u64() % 12 == 0 {
+                    client.delete().await;
+                }
                 if !client.ask().await {
                     client.ledger.borrow_mut().unanswered += 1;
                 }
@@ -552,6 +671,7 @@ fn trouble(seed: u64, tally: &mut Tally) {
     assert!(is_answered, "nobody answers in the end");
     let ledger = ledger.borrow();
     tally.acknowledged += ledger.acknowledged.len();
+    tally.hidden += ledger.hidden.len();
     tally.answers += ledger.answers;
     tally.unanswered += ledger.unanswered;
 }

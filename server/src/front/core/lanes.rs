@@ -67,6 +67,11 @@ impl<R: Runtime> Core<R> {
         drop(self.member.call(CoreId(0), MemberRequest::Heard { number }));
     }
 
+    /// Tells the log of common files that somebody knows the entry of this number.
+    pub(crate) fn tell_common(&self, number: u64) {
+        drop(self.member.call(CoreId(0), MemberRequest::HeardCommon { number }));
+    }
+
     /// Sends a request to every shard and waits for all answers.
     pub(crate) async fn gather(
         &self,

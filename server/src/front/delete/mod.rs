@@ -75,7 +75,6 @@ impl<R: Runtime> Deleter<R> {
         if !self.core.config().retention_enabled {
             return Err(ApiError::bad_request("Retention is not enabled"));
         }
-        self.core.check_alone("requests for deletion")?;
         Ok(tenant)
     }
 
@@ -180,9 +179,11 @@ impl<R: Runtime> Deleter<R> {
                      the ?force query parameter"
                 ))
             }
-            CancelError::Disk(_) | CancelError::Bucket | CancelError::Stopping => {
-                ApiError::unavailable(error.to_string())
-            }
+            CancelError::Disk(_)
+            | CancelError::Bucket
+            | CancelError::Elsewhere
+            | CancelError::Unsure(_)
+            | CancelError::Stopping => ApiError::unavailable(error.to_string()),
         }
     }
 }
@@ -211,6 +212,8 @@ fn not_created(error: CreateError) -> ApiError {
         CreateError::Disk(_)
         | CreateError::Bucket
         | CreateError::NoMemory
+        | CreateError::Elsewhere
+        | CreateError::Unsure(_)
         | CreateError::Stopping => ApiError::unavailable(error.to_string()),
     }
 }

@@ -11,6 +11,7 @@ use logsvc_proto::TenantId;
 use logsvc_proto::encode::{SeriesWriter, write_label_list};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Reservation, Runtime, SideQueue};
+use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::scope::{TENANT_LABEL, TenantScope};
 use logsvc_shards::types::{Cancellation, TimeRange};
 
@@ -205,10 +206,10 @@ pub(super) struct Selection {
 
 impl Selection {
     /// What `ask` makes of these streams.
-    pub(super) fn question(&self, ask: impl FnOnce(Streams) -> Asked) -> Arc<Question> {
+    pub(super) fn question(&self, ask: impl FnOnce(Streams) -> Asked) -> Question {
         let Selection { tenants, groups, range } = self;
         let streams = Streams { matcher_groups: Arc::clone(groups), range: *range };
-        Arc::new(Question { tenants: tenants.clone(), asked: ask(streams), hides_deleted: false })
+        Question { tenants: tenants.clone(), asked: ask(streams), deletions: DeletionVersion::NONE }
     }
 }
 

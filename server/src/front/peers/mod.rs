@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use logsvc_http::Disconnect;
+use logsvc_http::{Disconnect, Request, Response};
 use logsvc_peers::frame::{Damaged, Failure};
 use logsvc_peers::push::{Push, PushReply};
 use logsvc_peers::question::{Asked, NotChecked, Reply, Sent, UncheckedSent};
@@ -20,6 +20,7 @@ use logsvc_shards::messages::{AppendOutcome, ShardReply, ShardRequest};
 use logsvc_shards::scan::{PartAllowance, stop_of};
 use logsvc_shards::types::Cancellation;
 
+use super::Front;
 use super::core::Core;
 use super::core::targets::Target;
 use super::ingest::delivery::{add, split};
@@ -39,14 +40,16 @@ const QUESTION_MAX_TIME: Duration = Duration::from_secs(24 * 3600);
 
 /// See the module.
 pub(crate) struct PeerAnswers<R: Runtime> {
+    front: Rc<Front<R>>,
     core: Rc<Core<R>>,
     querier: Rc<Querier<R>>,
 }
 
 impl<R: Runtime> PeerAnswers<R> {
     /// Answers of a core.
-    pub(super) fn new(core: Rc<Core<R>>, querier: Rc<Querier<R>>) -> PeerAnswers<R> {
-        PeerAnswers { core, querier }
+    pub(super) fn new(front: Rc<Front<R>>) -> PeerAnswers<R> {
+        let (core, querier) = (Rc::clone(&front.core), Rc::clone(&front.querier));
+        PeerAnswers { front, core, querier }
     }
 
     async fn store(&self, push: Push) -> PushReply {
@@ -173,6 +176,10 @@ impl<R: Runtime> Answerer for PeerAnswers<R> {
         Ok(reply.encode())
     }
 
+    async fn forwarded(&self, request: Request, writer: u32) -> Response {
+        self.front.answer_for_all(request, writer).await
+    }
+
     async fn question(&self, message: &[u8], disconnect: &Disconnect) -> Result<Vec<u8>, Damaged> {
         let sent = Sent::read(message)?;
         let nothing = Asked::Leaves(Vec::new());
@@ -186,6 +193,7 @@ impl<R: Runtime> Answerer for PeerAnswers<R> {
                 return Ok(inline_or_offloaded(&self.core.runtime, queue, encode).await);
             }
             Ok(Answered { reply: HereReply::Newer(number), .. }) => Reply::Newer(number),
+            Ok(Answered { reply: HereReply::Hides(version), .. }) => Reply::Hides(version),
             Ok(Answered { reply: HereReply::Wait, .. }) => Reply::Wait,
             Ok(Answered { reply: HereReply::NotOwner, .. }) => Reply::NotOwner,
             Err(NotAnswered::Failed(error)) => Reply::Failed(failure(&error)),

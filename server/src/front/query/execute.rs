@@ -234,11 +234,8 @@ impl<R: Runtime> Querier<R> {
         let cancellation = CancelOnDrop(Cancellation::default());
         if self.core.cluster().is_some() {
             let leaves = leaves.into_iter().map(Arc::new).collect();
-            let question = Arc::new(Question {
-                tenants: tenants.clone(),
-                asked: PeerAsked::Leaves(leaves),
-                hides_deleted: deletions != DeletionVersion::NONE,
-            });
+            let question =
+                Question { tenants: tenants.clone(), asked: PeerAsked::Leaves(leaves), deletions };
             let bounds = Bounds {
                 account: permit.account.clone(),
                 cancellation: cancellation.0.clone(),

@@ -265,7 +265,7 @@ impl<R: Runtime> Querier<R> {
     pub(crate) async fn lookup(
         &self,
         context: &QueryContext<'_>,
-        question: Arc<Question>,
+        question: Question,
     ) -> Result<Lists, ApiError> {
         let work = async {
             let permit = self.permit(&context.tenants, &context.limits, QueueKind::Lookup).await?;

@@ -7,7 +7,7 @@ use logsvc_runtime::Monotonic;
 use super::super::records::{Change, PENDING_MAX, Records, TENANT_MAX};
 use super::rig::tenant;
 use crate::deletion::store::{LoadedRequests, filter_of};
-use crate::deletion::{CreateError, DeleteId, DeleteRequest, DeleteState};
+use crate::deletion::{CreateError, DeleteId, DeleteRequest, DeleteState, DeletionVersion};
 
 fn request(id: u32, tenant_name: &str, state: DeleteState, query_len: usize) -> DeleteRequest {
     DeleteRequest {
@@ -29,7 +29,8 @@ const PROCESSED: DeleteState = DeleteState::Processed { at_ms: 0 };
 
 fn records(requests: Vec<DeleteRequest>) -> Records {
     let pending = requests.iter().filter(|request| request.is_pending());
-    let filters: Vec<_> = pending.map(|r| Arc::new(filter_of(r).expect("valid"))).collect();
+    let filters: Vec<_> =
+        pending.map(|r| Arc::new(filter_of(r, DeletionVersion::FIRST).expect("valid"))).collect();
     Records::new(&LoadedRequests { requests: requests.into(), filters: filters.into() })
 }
 

@@ -1,10 +1,13 @@
 //! Maps whose objects have no end.
 
+use bytes::Bytes;
 use logsvc_cluster::map::codec::Nonce as MapNonce;
 use logsvc_cluster::map::{Epoch, Map, MemberInfo, State};
 use logsvc_runtime::Monotonic;
 use logsvc_runtime::sim::{SimRuntime, Simulation};
+use logsvc_store::Created;
 use logsvc_store::double::World;
+use logsvc_store::object::HEADER_LEN;
 
 use super::*;
 
@@ -33,7 +36,7 @@ fn object_of(bytes: &[u8]) -> Bytes {
 }
 
 async fn put(store: &Store<SimRuntime>, attempt: u32, object: Bytes) {
-    let name = name_of(1, attempt).unwrap();
+    let name = LOG.name_of(1, attempt).unwrap();
     let created = store.create(&name, object, 0..1, Monotonic::NEVER).await;
     assert_eq!(created, Ok(Created::New));
 }

@@ -32,6 +32,8 @@ pub(crate) enum HereReply {
     Found(Box<Found>, Grant),
     /// It knows the map of this number.
     Newer(u64),
+    /// It knows this version of the requests for deletion, which is later than the question's.
+    Hides(DeletionVersion),
     /// It cannot answer now.
     Wait,
     /// It does not own the partitions.
@@ -56,6 +58,11 @@ impl<R: Runtime> Querier<R> {
             Some(Answer::ReadOn | Answer::Unproven | Answer::Wait) | None => {
                 return Ok(HereReply::Wait);
             }
+        }
+        match self.hides_by(question.deletions, number) {
+            Hides::Equally => {}
+            Hides::Later(version) => return Ok(HereReply::Hides(version)),
+            Hides::Unknown => return Ok(HereReply::Wait),
         }
         let mut replies = Vec::new();
         for request in self.requests(question, bounds) {
@@ -87,6 +94,32 @@ impl<R: Runtime> Querier<R> {
         Ok(HereReply::Found(Box::new(found), memory))
     }
 
+    /// Whether this node hides what a version of the requests for deletion hides, by the map of this
+    /// number. The keeper of the requests is among the owners that are asked, so an answer of all of
+    /// them is by the newest version.
+    fn hides_by(&self, wanted: DeletionVersion, number: u64) -> Hides {
+        if wanted == DeletionVersion::NONE {
+            return Hides::Equally;
+        }
+        let (Some(cluster), Some(routes)) = (self.core.cluster(), self.core.routes()) else {
+            return Hides::Unknown;
+        };
+        if routes.number != number {
+            return Hides::Unknown;
+        }
+        if let Some(since) = routes.keeper_since
+            && !cluster.common.get().keeps(since)
+        {
+            return Hides::Unknown;
+        }
+        let known = self.core.node.deletions.version();
+        if known < wanted {
+            self.core.tell_common(wanted.common_number());
+            return Hides::Unknown;
+        }
+        if known > wanted { Hides::Later(known) } else { Hides::Equally }
+    }
+
     /// What the shards of this node list, if there are no others.
     ///
     /// # Errors
@@ -109,10 +142,6 @@ impl<R: Runtime> Querier<R> {
         question: &'q Question,
         bounds: &'q Bounds,
     ) -> Vec<Box<dyn FnMut() -> ShardRequest + 'q>> {
-        let deletions = match question.hides_deleted {
-            true => self.core.node.deletions.version(),
-            false => DeletionVersion::NONE,
-        };
         let selection = move |streams: &Streams| StreamSelection {
             tenants: question.tenants.clone(),
             matcher_groups: streams.matcher_groups.clone(),
@@ -127,7 +156,7 @@ impl<R: Runtime> Querier<R> {
                         ShardRequest::Leaf(LeafRequest {
                             tenants: question.tenants.clone(),
                             plan: std::sync::Arc::clone(plan),
-                            deletions,
+                            deletions: question.deletions,
                             cancellation: bounds.cancellation.clone(),
                             account: bounds.account.clone(),
                         })
@@ -158,6 +187,16 @@ impl<R: Runtime> Querier<R> {
         let (parts, memory, stats) = gathered.into_parts();
         Ok((Found { parts, stats, ..Found::default() }, memory))
     }
+}
+
+/// What this node knows of a version of the requests for deletion.
+enum Hides {
+    /// It is the one in force.
+    Equally,
+    /// This one is in force, which is later.
+    Later(DeletionVersion),
+    /// It has to learn more first.
+    Unknown,
 }
 
 async fn lists(

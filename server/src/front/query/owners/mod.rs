@@ -28,6 +28,7 @@ use logsvc_peers::frame::{Addressee, Failure};
 use logsvc_peers::question::{Found, Question, Reply};
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Account, Grant, Monotonic, Runtime};
+use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::scan::stop_of;
 use logsvc_shards::types::Cancellation;
 
@@ -51,7 +52,20 @@ pub(crate) struct FoundByAll {
 type Content = (Found, Grant);
 
 /// The end of a request to one owner: who, by which map, and what it says.
-type Answered = (Epoch, u64, Result<AskReply<Content>, ApiError>);
+type Answered = (Epoch, u64, Result<AskReply<Content>, Unfinished>);
+
+/// Why a question has no answer.
+enum Unfinished {
+    Failed(ApiError),
+    /// An owner knows this version of the requests for deletion, which is later than the question's.
+    Hides(DeletionVersion),
+}
+
+impl From<ApiError> for Unfinished {
+    fn from(error: ApiError) -> Unfinished {
+        Unfinished::Failed(error)
+    }
+}
 
 /// Memory and end of a question.
 #[derive(Clone)]
@@ -63,16 +77,34 @@ pub(crate) struct Bounds {
 }
 
 impl<R: Runtime> Querier<R> {
-    /// Asks the shards of all owners.
+    /// Asks the shards of all owners. If one of them knows later requests for deletion than the
+    /// question, all are asked anew.
     ///
     /// # Errors
     /// One of them has failed, there is no memory for the answers, or partitions have no owner that
     /// answers.
     pub(crate) async fn ask_owners(
         &self,
-        question: Arc<Question>,
+        mut question: Question,
         bounds: &Bounds,
     ) -> Result<FoundByAll, ApiError> {
+        loop {
+            match self.ask_owners_once(Arc::new(question.clone()), bounds).await {
+                Ok(found) => return Ok(found),
+                Err(Unfinished::Failed(error)) => return Err(error),
+                Err(Unfinished::Hides(version)) => {
+                    self.core.tell_common(version.common_number());
+                    question.deletions = version;
+                }
+            }
+        }
+    }
+
+    async fn ask_owners_once(
+        &self,
+        question: Arc<Question>,
+        bounds: &Bounds,
+    ) -> Result<FoundByAll, Unfinished> {
         let settings = Settings::default();
         let runtime = &self.core.runtime;
         let published = self.core.cluster().and_then(|cluster| cluster.routes());
@@ -102,11 +134,11 @@ impl<R: Runtime> Querier<R> {
                         }
                     }
                     AskStep::Done(snapshot) => return Ok(joined(snapshot.contents, bounds)),
-                    AskStep::GiveUp => return Err(no_owner()),
+                    AskStep::GiveUp => return Err(no_owner().into()),
                 }
             }
             if under_way.is_empty() && now >= give_up {
-                return Err(no_owner());
+                return Err(no_owner().into());
             }
             let mut changed = pin!(published.when(|newer| newer.number > routes.number));
             let mut timer = pin!(runtime.sleep_until(until));
@@ -144,7 +176,7 @@ impl<R: Runtime> Querier<R> {
         number: u64,
         question: &Question,
         bounds: &Bounds,
-    ) -> Result<AskReply<Content>, ApiError> {
+    ) -> Result<AskReply<Content>, Unfinished> {
         let routes = self.core.routes().ok_or_else(node_stopping)?;
         if to == routes.me {
             let answer = self.answer_here(question, number, bounds).await?;
@@ -153,6 +185,7 @@ impl<R: Runtime> Querier<R> {
                     AskReply::Answer { position: 0, content: (*found, memory) }
                 }
                 HereReply::Newer(number) => AskReply::Newer(number),
+                HereReply::Hides(version) => return Err(Unfinished::Hides(version)),
                 HereReply::Wait => AskReply::Wait,
                 HereReply::NotOwner => AskReply::NoAnswer,
             });
@@ -167,7 +200,7 @@ impl<R: Runtime> Querier<R> {
         let mut memory = bounds.account.grant();
         let bytes = match peers.ask(&info.address, message, timeout, &mut memory).await {
             Ok(bytes) => bytes,
-            Err(Unanswered::Memory(denied)) => return Err(stopped(stop_of(denied))),
+            Err(Unanswered::Memory(denied)) => return Err(stopped(stop_of(denied)).into()),
             Err(error) => {
                 tracing::debug!(node = %info.name, "a node does not answer: {error}");
                 return Ok(AskReply::NoAnswer);
@@ -186,11 +219,12 @@ impl<R: Runtime> Querier<R> {
                 AskReply::Answer { position: 0, content: (found, memory) }
             }
             Ok(Reply::Newer(number)) => AskReply::Newer(number),
+            Ok(Reply::Hides(version)) => return Err(Unfinished::Hides(version)),
             Ok(Reply::Wait) => AskReply::Wait,
             Ok(Reply::NotOwner) => AskReply::NoAnswer,
             // It is about to stop. Perhaps somebody takes over.
             Ok(Reply::Failed(Failure { status: 503, .. })) => AskReply::NoAnswer,
-            Ok(Reply::Failed(failure)) => return Err(api_error(failure)),
+            Ok(Reply::Failed(failure)) => return Err(api_error(failure).into()),
             Err(damaged) => {
                 tracing::warn!(node = %info.name, "a node's answer cannot be read: {damaged}");
                 AskReply::NoAnswer

@@ -1,0 +1,167 @@
+//! Files that all nodes of a cluster have in common: the requests for deletion, and the rule groups.
+//!
+//! They are objects of the bucket, and a log in the bucket (`common/<number>`) tells which: each entry
+//! names all of them. The *keeper*, the node that owns the first partition, is the only one that
+//! appends ([`CommonLog`]). All others read on.
+//!
+//! Guarantees:
+//! - A change that has succeeded is in the bucket, and whoever keeps the files later has it before it
+//!   says that it is the keeper ([`CommonView::keeps`]).
+//! - A change is based on the content that its author knew, or it fails.
+//!
+//! Why: the gate behind an append. The keeper appends first, and then looks whether it still owns the
+//! partition by a proof that holds at that moment. An heir reads the log to its end when no proof of
+//! an earlier owner holds any more. So it finds each append that has passed the gate. One that has not
+//! passed it may be in the log all the same; its author says that it does not know.
+
+mod entry;
+mod log;
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_channel::oneshot;
+use logsvc_runtime::{Bell, Published, Runtime};
+use logsvc_store::Store;
+
+use crate::deletion::DeletionVersion;
+use crate::kept::{KeptFile, KeptPath};
+use crate::ledger::{LedgerError, fetch};
+pub(crate) use entry::check;
+pub use entry::{CommonEntryError, CommonState};
+pub use log::CommonLog;
+
+/// How long a change has patience with the bucket.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a node knows of the common files.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CommonView {
+    /// Which there are.
+    pub(crate) state: Arc<CommonState>,
+    /// The number of the map since which the node owns the keeper's partition, once it has read the
+    /// log to its end; 0 if it is not the keeper.
+    pub(crate) keeper_since: u64,
+}
+
+impl CommonView {
+    /// Whether the node keeps the files as the owner since the map of this number.
+    #[must_use]
+    pub fn keeps(&self, since: u64) -> bool {
+        since > 0 && self.keeper_since == since
+    }
+
+    /// The number of the newest entry.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.state.number
+    }
+
+    /// The version of the requests for deletion.
+    pub(crate) fn deletions(&self) -> DeletionVersion {
+        DeletionVersion::of_common(self.state.hiding_since)
+    }
+}
+
+/// Why a common file was not changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CommonError {
+    /// Another node keeps the files. Perhaps the change is in force all the same.
+    #[error("another node keeps what is common to all nodes")]
+    Elsewhere,
+    /// The file has another content than the one that the change is based on.
+    #[error("another change came first")]
+    Stale,
+    /// The bucket has not taken it in time. Perhaps it is in force.
+    #[error("the bucket does not take the change")]
+    Bucket,
+}
+
+/// A wish to change a file.
+struct Wish {
+    path: KeptPath,
+    based_on: Option<KeptFile>,
+    content: Option<Vec<u8>>,
+    changes_hiding: bool,
+    done: oneshot::Sender<Result<KeptFileNumber, CommonError>>,
+}
+
+/// The number of an entry, and what it says of the file.
+type KeptFileNumber = (u64, Option<KeptFile>);
+
+struct Shared {
+    view: Published<CommonView>,
+    wishes: RefCell<VecDeque<Wish>>,
+    bell: Bell,
+    /// The largest number that somebody knows.
+    heard: std::cell::Cell<u64>,
+}
+
+/// The common files, for others on core 0. Cheap to clone.
+#[derive(Clone)]
+pub struct CommonFiles<R: Runtime> {
+    runtime: R,
+    store: Store<R>,
+    shared: Rc<Shared>,
+}
+
+impl<R: Runtime> fmt::Debug for CommonFiles<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CommonFiles").field("view", &self.shared.view.get()).finish()
+    }
+}
+
+impl<R: Runtime> CommonFiles<R> {
+    /// What the node knows of them.
+    pub fn view(&self) -> Arc<CommonView> {
+        self.shared.view.get()
+    }
+
+    /// Waits until what the node knows is not this view any more.
+    pub async fn changed(&self, known: &CommonView) -> Arc<CommonView> {
+        self.shared.view.when(|view| view != known).await
+    }
+
+    /// Says that somebody knows the entry of a number.
+    pub fn heard(&self, number: u64) {
+        if number > self.shared.heard.get() {
+            self.shared.heard.set(number);
+            self.shared.bell.ring();
+        }
+    }
+
+    /// Replaces a file, or removes it. Gives the number of the entry that says so, and what it says.
+    ///
+    /// # Errors
+    /// See [`CommonError`].
+    pub(crate) async fn replace(
+        &self,
+        path: KeptPath,
+        based_on: Option<KeptFile>,
+        content: Option<Vec<u8>>,
+        changes_hiding: bool,
+    ) -> Result<KeptFileNumber, CommonError> {
+        let (done, result) = oneshot::channel();
+        let wish = Wish { path, based_on, content, changes_hiding, done };
+        self.shared.wishes.borrow_mut().push_back(wish);
+        self.shared.bell.ring();
+        // The log ends with the node.
+        result.await.unwrap_or(Err(CommonError::Elsewhere))
+    }
+
+    /// The content of a file.
+    ///
+    /// # Errors
+    /// The object is missing or damaged, or the bucket does not answer.
+    pub(crate) async fn read(
+        &self,
+        path: &KeptPath,
+        file: &KeptFile,
+    ) -> Result<Vec<u8>, LedgerError> {
+        fetch(&self.runtime, &self.store, path, file).await.map(|(_, bytes)| bytes)
+    }
+}
