@@ -16,6 +16,7 @@
 
 mod entry;
 mod log;
+mod sweep;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -34,6 +35,7 @@ use crate::ledger::{LedgerError, fetch};
 pub(crate) use entry::check;
 pub use entry::{CommonEntryError, CommonState};
 pub use log::CommonLog;
+pub use sweep::{CommonSweep, SweepConfig};
 
 /// How long a change has patience with the bucket.
 pub const PATIENCE: Duration = Duration::from_secs(10);

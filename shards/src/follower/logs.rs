@@ -10,9 +10,10 @@ use std::rc::Rc;
 
 use logsvc_runtime::{Monotonic, Runtime};
 use logsvc_store::bucket::ObjectInfo;
-use logsvc_store::log::{IN_FLIGHT_MAX, LogError, fence, may_be_fence, may_exclude};
+use logsvc_store::log::LogError;
 use logsvc_store::{Folder, ObjectName, Store, StoreError};
 
+use super::ended::remove_ended;
 use super::fold::Batch;
 use crate::ledger::{LedgerState, LogPlace};
 use crate::node::NodePlan;
@@ -144,46 +145,15 @@ impl WalLogs {
                     continue;
                 }
                 if log.last().is_some_and(|(last, _)| last.epoch != place.epoch) {
-                    self.end_log(runtime, store, std::mem::take(&mut log), until).await?;
+                    remove_ended(runtime, store, self.own, &log, until).await?;
+                    log.clear();
                 }
                 log.push((place, info));
             }
             if !page.has_more || after.is_none() {
-                return self.end_log(runtime, store, log, until).await;
+                remove_ended(runtime, store, self.own, &log, until).await?;
+                return Ok(());
             }
         }
-    }
-
-    /// Leaves nothing but what excludes the writer of a log. Makes a fence if there is none: the folder's
-    /// own earlier starts leave logs that nobody had to take over.
-    async fn end_log<R: Runtime>(
-        &self,
-        runtime: &R,
-        store: &Store<R>,
-        log: Vec<(LogPlace, ObjectInfo)>,
-        until: Monotonic,
-    ) -> Result<(), LogError> {
-        let Some((first, _)) = log.first() else { return Ok(()) };
-        // No entry of such a log is as short: a piece is longer.
-        if !log.iter().any(|(_, info)| may_be_fence(info.len_bytes)) {
-            let Ok(name) = log_of(first.epoch) else { return Ok(()) };
-            // What was written out of order before a crash may lie behind a gap.
-            let gap = log.windows(2).find(|pair| pair[1].0.number != pair[0].0.number + 1);
-            let last = gap.map_or(log.last(), |pair| pair.first());
-            let last = last.map_or(0, |(place, _)| place.number);
-            // It may be void.
-            let from = last.saturating_sub(IN_FLIGHT_MAX).max(first.number);
-            match fence(runtime, store, &name, from, self.own, until).await {
-                // So may be where that began. The first one is not: it may be what voids others.
-                Err(LogError::Forked { .. } | LogError::Damaged { .. }) => {
-                    fence(runtime, store, &name, first.number, self.own, until).await?;
-                }
-                other => drop(other?),
-            }
-        }
-        for (_, info) in log.iter().filter(|(_, info)| !may_exclude(info.len_bytes)) {
-            store.remove(&info.name, until).await?;
-        }
-        Ok(())
     }
 }

@@ -16,6 +16,7 @@
 
 mod cache;
 mod disk;
+mod ended;
 mod files;
 mod finish;
 mod fold;
@@ -43,6 +44,7 @@ use logsvc_runtime::{Budget, Latch, Monotonic, Runtime};
 use logsvc_store::Store;
 
 use self::disk::Disk;
+pub(crate) use self::ended::remove_ended;
 use self::files::{Recorder, asked};
 use self::fold::{Added, Batch, Fold};
 use self::logs::WalLogs;

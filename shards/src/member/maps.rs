@@ -25,6 +25,19 @@ pub(super) async fn read<R: Runtime>(runtime: &R, store: &Store<R>, number: u64)
     }
 }
 
+/// Whether there is no map behind the one of this number; `None` if the bucket does not say.
+pub(crate) async fn newest_is<R: Runtime>(
+    runtime: &R,
+    store: &Store<R>,
+    number: u64,
+) -> Option<bool> {
+    match LOG.read(runtime, store, number + 1).await {
+        Found::Absent => Some(true),
+        Found::Entry(..) | Found::Foreign(_) => Some(false),
+        Found::Failed => None,
+    }
+}
+
 /// Creates the map of a number.
 pub(super) async fn create<R: Runtime>(
     runtime: &R,

@@ -40,6 +40,7 @@ use logsvc_store::Store;
 use self::engine::{Engine, JobEnd};
 pub use self::handle::MemberHandle;
 use self::jobs::Tools;
+pub(crate) use self::maps::newest_is;
 pub use self::routes::{Here, KEEPER_PARTITION, Place, Routes};
 use crate::follower::{BucketStatus, OwnedSegments};
 use crate::lanes::{Lanes, Stopped};

@@ -10,7 +10,8 @@ use logsvc_cluster::map::{Epoch, MemberInfo, State};
 use logsvc_cluster::member::Input;
 use logsvc_cluster::settings::Settings;
 use logsvc_runtime::sim::SimRuntime;
-use logsvc_runtime::{Latch, Runtime};
+use logsvc_runtime::{Latch, Published, Runtime};
+use logsvc_shards::common::{CommonLog, CommonSweep, SweepConfig};
 use logsvc_shards::follower::OwnedSegments;
 use logsvc_shards::member::{MemberDriver, MemberParts};
 use logsvc_shards::node::Node;
@@ -24,6 +25,10 @@ pub(crate) struct AsMember {
     /// Who lives, as membership would say.
     pub(crate) alive: Rc<RefCell<BTreeSet<Epoch>>>,
 }
+
+/// Sweeps take turns with everything else, and segments go while queries are on their way.
+const SWEEP: SweepConfig =
+    SweepConfig { interval: Duration::from_secs(3), delay: Duration::from_secs(8) };
 
 /// Makes the node one of many.
 pub(super) fn join(
@@ -41,8 +46,9 @@ pub(super) fn join(
         state: State::Active,
         position: 0,
     };
+    let store = store_of(runtime, boot).expect("it has a bucket");
     let parts = MemberParts {
-        store: store_of(runtime, boot).expect("it has a bucket"),
+        store: store.clone(),
         plan: node.plan.clone(),
         shards: caller.clone(),
         bucket: Arc::clone(&boot.bucket_status),
@@ -52,6 +58,10 @@ pub(super) fn join(
     let driver = MemberDriver::new(runtime.clone(), member.settings.clone(), info, parts);
     let handle = driver.handle();
     *boot.member.borrow_mut() = Some(handle.clone());
+    let log = CommonLog::new(runtime.clone(), store.clone(), handle.clone(), Published::default());
+    let sweep = CommonSweep::new(runtime.clone(), store, handle.clone(), log.files(), SWEEP);
+    drop(runtime.spawn(log.run(Latch::new())));
+    drop(runtime.spawn(sweep.run(Latch::new())));
     let alive = Rc::clone(&member.alive);
     alive.borrow_mut().insert(me);
     let hinting = runtime.clone();
