@@ -14,7 +14,7 @@ use logsvc_membership::membership::Membership;
 use logsvc_membership::vitals::State as Vital;
 use logsvc_runtime::mesh::Inbox;
 use logsvc_runtime::{Latch, Runtime};
-use logsvc_shards::common::{CommonFiles, CommonLog};
+use logsvc_shards::common::{CommonFiles, CommonLog, CommonSweep, SweepConfig};
 use logsvc_shards::member::{MemberDriver, MemberError, MemberHandle, MemberParts};
 
 use super::gate::serve;
@@ -26,6 +26,9 @@ use crate::node::NodeState;
 
 /// How often the member hears who lives, if nothing has changed.
 const HINT_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Objects of the bucket are not listed more often, however soon they may go.
+const SWEEP_INTERVAL_MIN: Duration = Duration::from_secs(60);
 
 /// How long a node may take to give everything to others. What it has not given then is taken over.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(60);
@@ -75,7 +78,7 @@ pub(crate) fn join<R: Runtime>(
         state: State::Active,
         position: 0,
     };
-    let store = parts.store.clone();
+    let (store, swept) = (parts.store.clone(), parts.store.clone());
     let driver = MemberDriver::new(runtime.clone(), Settings::default(), info, parts);
     let handle = driver.handle();
     let log = CommonLog::new(runtime.clone(), store, handle.clone(), shared.common.clone());
@@ -85,6 +88,11 @@ pub(crate) fn join<R: Runtime>(
     let serving = serve(runtime.clone(), handle.clone(), common.clone(), inbox, stop.clone());
     drop(runtime.spawn(serving));
     drop(runtime.spawn(log.run(stop.clone())));
+    let delay = node.config.retention_delete_delay;
+    let interval = SweepConfig::default().interval.min(delay.max(SWEEP_INTERVAL_MIN));
+    let config = SweepConfig { interval, delay };
+    let sweep = CommonSweep::new(runtime.clone(), swept, handle.clone(), common.clone(), config);
+    drop(runtime.spawn(sweep.run(stop.clone())));
     let hints = Rc::new(RefCell::new(Hints::default()));
     let (joining, of_joining, clock) = (membership.clone(), Rc::clone(&hints), runtime.clone());
     let (failing, aborts) = (Arc::clone(node), settings.clone());

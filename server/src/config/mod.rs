@@ -152,6 +152,8 @@ pub(crate) struct Config {
     pub(crate) retention_enabled: bool,
     /// How long a request for deletion can be cancelled.
     pub(crate) delete_cancel_period: Duration,
+    /// How long objects of a cluster stay when no node needs them any more.
+    pub(crate) retention_delete_delay: Duration,
     /// Longest part of a request for deletion; 0: any.
     pub(crate) delete_max_interval_ns: i64,
     /// Most requests for deletion that are worked on at a time.
@@ -304,6 +306,7 @@ impl Default for Config {
             compaction_enabled: true,
             retention_enabled: false,
             delete_cancel_period: Duration::from_secs(24 * 3600),
+            retention_delete_delay: Duration::from_secs(2 * 3600),
             delete_max_interval_ns: 24 * HOUR_NS,
             delete_batch_size: 70,
             retention_max_disk_bytes: 0,

@@ -277,6 +277,10 @@ const COMPACTION: &[Setting] = settings! {
         |c| Duration(&mut c.delete_cancel_period),
         "How long a delete request can be cancelled. Its entries are hidden from the first moment \
          and leave the disk after this time.";
+    "compactor.retention_delete_delay", "compactor.retention-delete-delay",
+        |c| Duration(&mut c.retention_delete_delay),
+        "How long an object of a segment stays in the bucket of several nodes once no node needs it: \
+         queries that have begun before read it. A single node knows when nobody reads it.";
     "compactor.delete_max_interval", "compactor.delete-max-interval",
         |c| Nanos(&mut c.delete_max_interval_ns),
         "Longest part of a delete request with stages; longer ones are worked on in parts. 0 means \

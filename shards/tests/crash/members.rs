@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use logsvc_cluster::map::Epoch;
+use logsvc_cluster::map::{Epoch, Map};
 use logsvc_cluster::settings::Settings;
 use logsvc_runtime::sim::Simulation;
 use logsvc_runtime::{CoreId, Runtime};
-use logsvc_shards::ledger::{LedgerError, check_unshared};
+use logsvc_shards::ledger::{LedgerError, Logs, check_unshared};
 use logsvc_shards::messages::ShardRequest;
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::sink::SinkConfig;
@@ -192,8 +192,37 @@ fn heirs_have_what_the_dead_have_acknowledged() {
     nodes.run_for(Duration::from_secs(15));
     assert_eq!(shares(&nodes), [16]);
     settle(&nodes, &stop);
-    let ledger = nodes.ledger.borrow();
-    assert!(ledger.acknowledged.len() * 2 > ledger.sent.len() && ledger.answers > 10);
+    {
+        let ledger = nodes.ledger.borrow();
+        assert!(ledger.acknowledged.len() * 2 > ledger.sent.len() && ledger.answers > 10);
+    }
+    nodes.run_for(Duration::from_secs(60));
+    let (_, map) = map_of(&nodes, *nodes.running.keys().next().expect("one runs"));
+    assert_eq!(map.members.len(), 1, "{map:?}");
+    has_only_what_is_needed(&world, map);
+}
+
+/// The bucket has the objects of live segments, and of ended writers only what excludes them.
+fn has_only_what_is_needed(world: &World, map: Map) {
+    let objects = world.objects();
+    let world = world.clone();
+    let live = Simulation::new(1).block_on(async move |runtime| {
+        let store = Store::new(runtime.clone(), Box::new(world.bucket(runtime.clone())));
+        let positions = map.positions().into_iter().map(|(epoch, at)| (epoch.0, at)).collect();
+        let mut logs = Logs::default();
+        let until = runtime.now().after(Duration::from_secs(60));
+        logs.read_on(&store, &positions, until).await.expect("a healthy bucket");
+        (logs.union().stored.live.len(), map)
+    });
+    let (live, map) = live;
+    let segments = objects.iter().filter(|(name, _)| name.as_str().starts_with("seg/")).count();
+    assert!(live > 0 && segments == live, "{segments} objects of {live} segments");
+    let is_needed = |name: &str| map.members.keys().any(|me| name.contains(&format!("/{me}/")));
+    let kept = objects.iter().filter(|(name, object)| {
+        let name = name.as_str();
+        name.starts_with("wal/") && !is_needed(name) && object.len() > 100
+    });
+    assert_eq!(kept.count(), 0, "write-ahead logs of ended writers");
 }
 
 /// What happened over all seeds.
