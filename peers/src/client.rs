@@ -13,7 +13,7 @@ use logsvc_runtime::{Denied, Dial, Grant, Runtime};
 use crate::forward::{Answer, Forwarded, PREFIX, WRITER, for_client};
 use crate::frame::Damaged;
 use crate::push::PushReply;
-use crate::service::{PUSH_PATH, QUESTION_PATH};
+use crate::service::{PUSH_PATH, QUESTION_PATH, REMOVED_PATH};
 
 /// Connections to one node that a core keeps.
 const IDLE_CONNECTIONS: usize = 64;
@@ -144,6 +144,20 @@ impl<R: Runtime, D: Dial> Peers<R, D> {
         memory: &mut Grant,
     ) -> Result<Vec<u8>, Unanswered> {
         self.counted(address, QUESTION_PATH, message, timeout, &mut Some(memory)).await
+    }
+
+    /// Asks the node at an address what it has removed. The answer is the bytes of
+    /// [`crate::removal::encode_report`].
+    ///
+    /// # Errors
+    /// See [`Unanswered`].
+    pub async fn removed(
+        &self,
+        address: &str,
+        message: Bytes,
+        timeout: Duration,
+    ) -> Result<Vec<u8>, Unanswered> {
+        self.counted(address, REMOVED_PATH, message, timeout, &mut None).await
     }
 
     /// Sends a client's request to the node at an address, which answers it for all nodes if it is this

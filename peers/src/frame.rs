@@ -29,6 +29,10 @@ pub enum Kind {
     Question,
     /// The answer to it.
     Reply,
+    /// What a node has removed for requests for deletion.
+    Removed,
+    /// The answer to it.
+    RemovedReply,
 }
 
 impl Kind {
@@ -38,6 +42,8 @@ impl Kind {
             Kind::PushReply => 2,
             Kind::Question => 3,
             Kind::Reply => 4,
+            Kind::Removed => 6,
+            Kind::RemovedReply => 7,
         }
     }
 }

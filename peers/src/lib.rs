@@ -18,4 +18,5 @@ pub mod forward;
 pub mod frame;
 pub mod push;
 pub mod question;
+pub mod removal;
 pub mod service;

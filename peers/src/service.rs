@@ -16,6 +16,12 @@ pub(crate) const PUSH_PATH: &str = "/v1/push";
 /// Where questions go.
 pub(crate) const QUESTION_PATH: &str = "/v1/question";
 
+/// Where it is asked what was removed.
+pub(crate) const REMOVED_PATH: &str = "/v1/removed";
+
+/// Longest such question.
+const REMOVED_MAX_BYTES: u64 = 1 << 10;
+
 /// Longest push: a batch, which has 64 MiB at most, and the definitions of its streams. Their labels
 /// come from one request, which has 100 MB unless the settings allow more. Memory for a body is
 /// reserved as it comes.
@@ -41,6 +47,13 @@ pub trait Answerer: 'static {
     /// The bytes are no question.
     async fn question(&self, message: &[u8], disconnect: &Disconnect) -> Result<Vec<u8>, Damaged>;
 
+    /// Takes the bytes of [`crate::removal::encode_question`]; gives those of
+    /// [`crate::removal::encode_report`].
+    ///
+    /// # Errors
+    /// The bytes are no such question.
+    async fn removed(&self, message: &[u8]) -> Result<Vec<u8>, Damaged>;
+
     /// Answers a client's request that another node has sent on ([`crate::forward`]) for this writer.
     async fn forwarded(&self, request: Request, writer: u32) -> Response;
 }
@@ -61,6 +74,7 @@ impl<A: Answerer> Service for PeerService<A> {
         let max_bytes = match (&head.method, &head.path[..]) {
             (&Method::POST, PUSH_PATH) => PUSH_MAX_BYTES,
             (&Method::POST, QUESTION_PATH) => QUESTION_MAX_BYTES,
+            (&Method::POST, REMOVED_PATH) => REMOVED_MAX_BYTES,
             (_, path) if path.starts_with(forward::PREFIX) => forward::MAX_BYTES,
             _ => {
                 let text = "this port is for other nodes of the cluster\n";
@@ -84,6 +98,7 @@ impl<A: Answerer> Service for PeerService<A> {
         let (message, memory) = body.into_parts();
         let answered = match &head.path[..] {
             PUSH_PATH => self.0.push(message, memory).await,
+            REMOVED_PATH => self.0.removed(&message).await,
             _ => {
                 let _memory = memory;
                 self.0.question(&message, &disconnect).await

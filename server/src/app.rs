@@ -235,6 +235,9 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
                 keeper = keeper.with_common(membership.common.clone());
             }
             keeping = Some(runtime.spawn(keeper.run(keeper_inbox, keeper_stop.clone())));
+            if membership.is_some() {
+                drop(runtime.spawn(front.gather_removals(keeper_stop.clone())));
+            }
         }
         let has_folder = matches!(boot.start.plan.get(), Some(Some(_)));
         if has_folder && node.failure().is_none() {
@@ -341,8 +344,7 @@ fn keeper<R: Runtime>(
         cancel_period: node.config.delete_cancel_period,
         batch_size: node.config.delete_batch_size,
         check_interval: KEEPER_CHECK_INTERVAL,
-        // Nodes among others hide entries, and do not remove them yet.
-        is_removing: node.config.retention_enabled && node.config.cluster.is_none(),
+        is_removing: node.config.retention_enabled,
         removes: Box::new(move |tenant| {
             limits.current().of(tenant).deletion_mode == DeletionMode::FilterAndDelete
         }),

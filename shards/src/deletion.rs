@@ -25,7 +25,7 @@ pub use filter::{DeleteFilter, DeleteFilters, FilterWeight};
 pub use hidden::{HiddenEntries, Hiding, ShownEntries, StreamDeletions, needs_of, union};
 pub use messages::{
     CancelError, CreateError, DeletionReply, DeletionRequest, DeletionStatus, NewDelete,
-    TenantDeletions,
+    RemovalReport, TenantDeletions,
 };
 pub use request::{DeleteId, DeleteRequest, DeleteState};
 pub(crate) use target::SelectedStream;

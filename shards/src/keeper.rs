@@ -25,6 +25,7 @@ mod common;
 mod gone;
 mod pass;
 mod records;
+mod removal;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,7 @@ use self::common::CommonRecord;
 use self::gone::Folders;
 use self::pass::{Outside, PassEnd, PassError};
 use self::records::{Change, PassOutcome, Records, Times};
+use self::removal::Removals;
 use crate::changes::NodeChanges;
 use crate::common::CommonFiles;
 use crate::deletion::store::RequestStore;
@@ -144,6 +146,8 @@ pub struct Keeper<R: Runtime> {
     files: Option<KeptFiles>,
     /// Where the record is if there are other nodes.
     common: Option<CommonRecord<R>>,
+    /// What was removed, if there are other nodes.
+    removals: Removals,
     records: Records,
     status: DeletionStatus,
     clock: Clock,
@@ -211,6 +215,7 @@ impl<R: Runtime> Keeper<R> {
             outside: links.bucket.map(|bucket| Outside { bucket, sink: links.sink }),
             files: links.files,
             common: None,
+            removals: Removals::default(),
             records: Records::new(&plan.deletions),
             status: DeletionStatus::default(),
             clock,
@@ -227,7 +232,9 @@ impl<R: Runtime> Keeper<R> {
     /// The keeper of a node among others, which have the requests in common.
     #[must_use]
     pub fn with_common(self, files: CommonFiles<R>) -> Keeper<R> {
-        Keeper { common: Some(CommonRecord::new(files)), ..self }
+        let mut keeper = Keeper { common: Some(CommonRecord::new(files)), ..self };
+        keeper.records.is_shared = true;
+        keeper
     }
 
     /// Serves requests until the latch is triggered, or until no front core can send any. To be
@@ -336,6 +343,9 @@ impl<R: Runtime> Keeper<R> {
         if self.pass.is_none() && !is_pausing && self.config.is_removing && !self.is_stopping {
             self.begin_pass().await;
         }
+        if self.common.is_some() && self.config.is_removing && !self.is_stopping {
+            self.end_covered().await;
+        }
     }
 
     async fn begin_pass(&mut self) {
@@ -346,6 +356,9 @@ impl<R: Runtime> Keeper<R> {
                 return self.pause_longer();
             }
         };
+        if self.common.is_some() {
+            return self.begin_common_pass(is_quarantine_empty);
+        }
         let (times, batch) = (self.times(), self.config.batch_size.max(1));
         let removes = &self.config.removes;
         let parts = self.records.begin_pass(batch, &times, is_quarantine_empty, removes);
@@ -369,12 +382,20 @@ impl<R: Runtime> Keeper<R> {
             let tenant = part.target.filter.tenant.clone();
             self.status.tenants.entry(tenant).or_default().removed_entries += removed.entries;
         }
-        let change = self.records.end_pass(&end.parts, &end.removed, outcome, at_ms);
+        let is_common = self.common.is_some();
+        let change = match is_common {
+            true => Change::default(),
+            false => self.records.end_pass(&end.parts, &end.removed, outcome, at_ms),
+        };
+        if is_common {
+            self.end_common_pass(&end);
+        }
         if matches!(end.result, Err(PassError::Stopped)) {
             self.is_stopping = true;
             return;
         }
-        let written = self.write(&change).await;
+        // Among others a pass is recorded when all have made theirs.
+        let written = if is_common { Ok(()) } else { self.write(&change).await };
         if let Err(error) = &end.result {
             tracing::error!(
                 requests = end.parts.len(),
@@ -389,18 +410,7 @@ impl<R: Runtime> Keeper<R> {
         self.pause = None;
         self.status.last_success_ms = Some(at_ms);
         let is_processed = |request: &&DeleteRequest| !request.is_pending();
-        for request in change.replaced.values().filter(is_processed) {
-            self.status.tenants.entry(request.tenant.clone()).or_default().processed += 1;
-            tracing::info!(
-                tenant = request.tenant.as_str(),
-                id = %request.id,
-                start_ns = request.start_ns,
-                end_ns = request.end_ns,
-                removed_entries = request.removed_entries,
-                removed_line_bytes = request.removed_line_bytes,
-                "a delete request is processed"
-            );
-        }
+        change.replaced.values().filter(is_processed).for_each(|one| self.note_processed(one));
         for request in change.replaced.values() {
             if let DeleteState::Pending { parts_done } = request.state {
                 tracing::debug!(id = %request.id, parts_done, parts = request.parts(), "progress");
@@ -409,6 +419,19 @@ impl<R: Runtime> Keeper<R> {
         let now = self.runtime.now();
         let ended = self.records.apply(change, Vec::new(), now);
         self.end(&ended).await;
+    }
+
+    fn note_processed(&mut self, request: &DeleteRequest) {
+        self.status.tenants.entry(request.tenant.clone()).or_default().processed += 1;
+        tracing::info!(
+            tenant = request.tenant.as_str(),
+            id = %request.id,
+            start_ns = request.start_ns,
+            end_ns = request.end_ns,
+            removed_entries = request.removed_entries,
+            removed_line_bytes = request.removed_line_bytes,
+            "a delete request is processed"
+        );
     }
 
     fn pause_longer(&mut self) {

@@ -16,6 +16,7 @@ use logsvc_peers::client::{Peers, Traffic};
 use logsvc_peers::frame::Damaged;
 use logsvc_peers::push::{Push, PushReply};
 use logsvc_peers::question::{Found, Reply, Sent};
+use logsvc_peers::removal;
 use logsvc_peers::service::{Answerer, PeerService};
 use logsvc_runtime::sim::SimRuntime;
 use logsvc_runtime::{
@@ -44,6 +45,11 @@ pub(crate) struct TestAnswerer {
 }
 
 impl Answerer for TestAnswerer {
+    async fn removed(&self, message: &[u8]) -> Result<Vec<u8>, Damaged> {
+        let writer = removal::decode_question(message)?;
+        Ok(removal::encode_report((writer == 1).then(Default::default).as_ref()))
+    }
+
     /// Says what has come.
     async fn forwarded(&self, request: Request, writer: u32) -> Response {
         let Request { head, body, .. } = request;

@@ -144,6 +144,11 @@ impl<R: Runtime> Front<R> {
         syslog::serve(Rc::clone(&self.core), ingest, self.syslog_connections.clone())
     }
 
+    /// Gathers what other nodes have removed for requests for deletion, until the latch is triggered.
+    pub(crate) fn gather_removals(&self, stop: Latch) -> impl Future<Output = ()> + use<R> {
+        delete::gather(Rc::clone(&self.core), stop)
+    }
+
     /// Other nodes are reached by this dialer.
     pub(crate) fn meet_peers(&self, dialer: Dialer<R>) {
         let Some(cluster) = self.core.cluster() else { return };

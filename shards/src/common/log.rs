@@ -79,6 +79,7 @@ impl<R: Runtime> CommonLog<R> {
             wishes: Default::default(),
             bell: Bell::new(),
             heard: Default::default(),
+            clean_until: Default::default(),
         };
         CommonLog {
             store,
@@ -98,6 +99,7 @@ impl<R: Runtime> CommonLog<R> {
         CommonFiles {
             runtime: self.runtime.clone(),
             store: self.store.clone(),
+            member: self.member.clone(),
             shared: Rc::clone(&self.shared),
         }
     }

@@ -18,20 +18,22 @@ mod entry;
 mod log;
 mod sweep;
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_channel::oneshot;
-use logsvc_runtime::{Bell, Published, Runtime};
+use logsvc_cluster::map::Partition;
+use logsvc_runtime::{Bell, Monotonic, Published, Runtime};
 use logsvc_store::Store;
 
 use crate::deletion::DeletionVersion;
 use crate::kept::{KeptFile, KeptPath};
 use crate::ledger::{LedgerError, fetch};
+use crate::member::MemberHandle;
 pub(crate) use entry::check;
 pub use entry::{CommonEntryError, CommonState};
 pub use log::CommonLog;
@@ -100,7 +102,9 @@ struct Shared {
     wishes: RefCell<VecDeque<Wish>>,
     bell: Bell,
     /// The largest number that somebody knows.
-    heard: std::cell::Cell<u64>,
+    heard: Cell<u64>,
+    /// What was of no need before this moment is not in the bucket any more.
+    clean_until: Cell<Option<Monotonic>>,
 }
 
 /// The common files, for others on core 0. Cheap to clone.
@@ -108,6 +112,7 @@ struct Shared {
 pub struct CommonFiles<R: Runtime> {
     runtime: R,
     store: Store<R>,
+    member: MemberHandle,
     shared: Rc<Shared>,
 }
 
@@ -134,6 +139,23 @@ impl<R: Runtime> CommonFiles<R> {
             self.shared.heard.set(number);
             self.shared.bell.ring();
         }
+    }
+
+    /// The partitions that the node owns and whose entries its shards have, each with the number of the
+    /// map since which; `None` while they come or go.
+    pub(crate) fn owned(&self) -> Option<BTreeMap<Partition, u64>> {
+        self.member.owned_in_step()
+    }
+
+    /// How many partitions all nodes have together.
+    pub(crate) fn partitions(&self) -> usize {
+        self.member.routes().get().map.slots.len()
+    }
+
+    /// Before which moment something must have been of no need in order to be gone from the bucket;
+    /// `None` if the node is not the keeper, or has not looked.
+    pub(crate) fn clean_until(&self) -> Option<Monotonic> {
+        self.shared.clean_until.get()
     }
 
     /// Replaces a file, or removes it. Gives the number of the entry that says so, and what it says.

@@ -68,11 +68,13 @@ enum SweepError {
 
 /// What a sweep has found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Swept {
+struct Swept {
     /// Objects that were removed.
-    pub(crate) removed: u64,
-    /// Segments that are live no more, and whose objects are there.
-    pub(crate) waiting: u64,
+    removed: u64,
+    /// Since when it is known of the oldest segment whose object waits to be removed.
+    oldest: Option<Monotonic>,
+    /// Writers that have ended, and whose write-ahead logs somebody needs, or may need.
+    needed_logs: u64,
 }
 
 /// See the module. One per node, on core 0; it works while the node is the keeper.
@@ -86,6 +88,9 @@ pub struct CommonSweep<R: Runtime> {
     logs: Logs,
     /// Since when segments are known to be live no more.
     gone_since: BTreeMap<SegmentName, Monotonic>,
+    /// A sweep: when it has begun, and when it has looked. Once all that it has found is gone, the bucket
+    /// has nothing that was of no need before it began.
+    mark: Option<(Monotonic, Monotonic)>,
 }
 
 impl<R: Runtime> std::fmt::Debug for CommonSweep<R> {
@@ -123,6 +128,7 @@ impl<R: Runtime> CommonSweep<R> {
             me,
             logs: Logs::default(),
             gone_since: BTreeMap::new(),
+            mark: None,
         }
     }
 
@@ -135,12 +141,15 @@ impl<R: Runtime> CommonSweep<R> {
                 if view.keeper_since == 0 {
                     // What was read takes memory, and is read again by the next keeper.
                     (self.logs, self.gone_since) = (Logs::default(), BTreeMap::new());
+                    self.mark = None;
+                    self.files.shared.clean_until.set(None);
                     self.files.changed(&view).await;
                     return;
                 }
                 let pause = match self.sweep().await {
-                    Ok(Swept { removed, waiting }) => {
-                        tracing::debug!(removed, waiting, "swept the bucket");
+                    Ok(Swept { removed, oldest, needed_logs }) => {
+                        let waits = oldest.is_some();
+                        tracing::debug!(removed, waits, needed_logs, "swept the bucket");
                         self.config.interval
                     }
                     Err(error) => {
@@ -161,6 +170,7 @@ impl<R: Runtime> CommonSweep<R> {
     }
 
     async fn sweep(&mut self) -> Result<Swept, SweepError> {
+        let begun = self.runtime.now();
         let listed = self.list().await?;
         // Behind the listing. See the module.
         let map = self.newest_map().await?;
@@ -168,9 +178,15 @@ impl<R: Runtime> CommonSweep<R> {
         let until = self.until();
         self.logs.read_on(&self.store, &positions, until).await?;
         let union = self.logs.union();
-        let mut swept = self.sweep_segments(&listed.segments, &map, &union).await?;
+        let seen = self.runtime.now();
+        let mut swept = self.sweep_segments(&listed.segments, &map, &union, seen).await?;
         swept.removed += self.sweep_files(&listed.files, &map).await?;
-        swept.removed += self.sweep_logs(&listed, &map).await?;
+        self.sweep_logs(&listed, &map, &mut swept).await?;
+        let (mark_begun, mark_seen) = *self.mark.get_or_insert((begun, seen));
+        if swept.needed_logs == 0 && swept.oldest.is_none_or(|oldest| oldest > mark_seen) {
+            self.files.shared.clean_until.set(Some(mark_begun));
+            self.mark = Some((begun, seen));
+        }
         Ok(swept)
     }
 
@@ -223,8 +239,8 @@ impl<R: Runtime> CommonSweep<R> {
         objects: &[ObjectInfo],
         map: &Map,
         union: &Union,
+        now: Monotonic,
     ) -> Result<Swept, SweepError> {
-        let now = self.runtime.now();
         self.gone_since.retain(|name, _| union.gone.contains_key(name));
         let mut swept = Swept::default();
         for info in objects {
@@ -235,7 +251,7 @@ impl<R: Runtime> CommonSweep<R> {
             if union.gone.contains_key(&name) {
                 let since = *self.gone_since.entry(name).or_insert(now);
                 if now.since(since) < self.config.delay {
-                    swept.waiting += 1;
+                    swept.oldest = Some(swept.oldest.map_or(since, |oldest| oldest.min(since)));
                     continue;
                 }
             } else if map.members.contains_key(&Epoch(name.epoch)) {
@@ -267,25 +283,32 @@ impl<R: Runtime> CommonSweep<R> {
         Ok(removed)
     }
 
-    async fn sweep_logs(&self, listed: &Listed, map: &Map) -> Result<u64, SweepError> {
+    async fn sweep_logs(
+        &self,
+        listed: &Listed,
+        map: &Map,
+        swept: &mut Swept,
+    ) -> Result<(), SweepError> {
         let slots = || map.slots.iter();
         let heirs_of: BTreeSet<Epoch> = slots().flat_map(|slot| slot.heritage.clone()).collect();
         let owners: BTreeSet<Epoch> = slots().filter_map(|slot| slot.owner).collect();
-        let mut removed = 0;
         for (&writer, objects) in &listed.logs {
             let epoch = Epoch(writer);
-            let is_needed = map.members.contains_key(&epoch)
-                || heirs_of.contains(&epoch)
-                || owners.contains(&epoch);
+            if map.members.contains_key(&epoch) {
+                continue;
+            }
+            let is_needed = heirs_of.contains(&epoch) || owners.contains(&epoch);
             // One that no map knows may be about to join.
             let has_ended = map.ended.contains_key(&epoch) || listed.old_writers.contains(&writer);
             if is_needed || !has_ended {
+                swept.needed_logs += 1;
                 continue;
             }
             let until = self.until();
-            removed += remove_ended(&self.runtime, &self.store, self.me.0, objects, until).await?;
+            swept.removed +=
+                remove_ended(&self.runtime, &self.store, self.me.0, objects, until).await?;
         }
-        Ok(removed)
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use logsvc_proto::TenantId;
 
-use super::{DeleteId, DeleteRequest};
+use super::{DeleteId, DeleteRequest, RemovedTotals};
 
 /// A request for deletion that was checked.
 #[derive(Clone, Debug)]
@@ -45,6 +45,21 @@ pub enum DeletionRequest {
     },
     /// Numbers for metrics.
     Status,
+    /// What this node, as one of many, has removed.
+    Removed,
+    /// Whether this node gathers what all nodes have removed.
+    WantsReports,
+    /// What all nodes have removed, for the one that gathers it.
+    Reported(Vec<RemovalReport>),
+}
+
+/// What one of many nodes has removed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RemovalReport {
+    /// The partitions that it owns.
+    pub owned: Vec<u16>,
+    /// The pending requests whose entries it has removed from all of them, with what that was.
+    pub done: BTreeMap<DeleteId, RemovedTotals>,
 }
 
 /// Why a request for deletion is not recorded.
@@ -154,6 +169,10 @@ pub enum DeletionReply {
     Cancelled(Result<(), CancelError>),
     /// To [`DeletionRequest::Status`].
     Status(Box<DeletionStatus>),
+    /// To [`DeletionRequest::Removed`].
+    Removed(RemovalReport),
+    /// To the two requests about reports: whether there are some to be gathered.
+    WantsReports(bool),
 }
 
 const fn assert_send<T: Send>() {}

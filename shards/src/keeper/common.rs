@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
+use logsvc_cluster::map::Partition;
 use logsvc_logql::engine::Estimate;
 use logsvc_runtime::{Monotonic, Runtime, SideQueue};
 
@@ -68,6 +69,21 @@ impl<R: Runtime> CommonRecord<R> {
             Some(at) => runtime.sleep_until(at).await,
             None => drop(self.files.changed(&self.seen).await),
         }
+    }
+
+    /// See [`CommonFiles::owned`].
+    pub(super) fn owned(&self) -> Option<BTreeMap<Partition, u64>> {
+        self.files.owned()
+    }
+
+    /// See [`CommonFiles::partitions`].
+    pub(super) fn partitions(&self) -> usize {
+        self.files.partitions()
+    }
+
+    /// See [`CommonFiles::clean_until`].
+    pub(super) fn clean_until(&self) -> Option<Monotonic> {
+        self.files.clean_until()
     }
 
     /// Whether this node is the one that changes the file.

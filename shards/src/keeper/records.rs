@@ -128,6 +128,8 @@ pub(super) enum Cancel {
 pub(super) struct Records {
     entries: Vec<Entry>,
     passes: u64,
+    /// Whether other nodes work on the requests, too.
+    pub(super) is_shared: bool,
 }
 
 impl Records {
@@ -142,7 +144,11 @@ impl Records {
             is_under_way: false,
             waits_for_quarantine: false,
         };
-        Records { entries: loaded.requests.iter().map(entry).collect(), passes: 0 }
+        Records {
+            entries: loaded.requests.iter().map(entry).collect(),
+            passes: 0,
+            is_shared: false,
+        }
     }
 
     /// Puts what another node has recorded in the place of all requests. What this start knows of those
@@ -270,7 +276,8 @@ impl Records {
         if !entry.request.is_pending() {
             return Err(CancelError::Processed);
         }
-        let has_begun = entry.is_under_way || entry.parts_done() > 0;
+        let is_begun_elsewhere = self.is_shared && entry.is_due(times);
+        let has_begun = entry.is_under_way || entry.parts_done() > 0 || is_begun_elsewhere;
         if !is_forced && (has_begun || entry.is_due(times)) {
             return Err(CancelError::TooLate);
         }
@@ -357,6 +364,51 @@ impl Records {
             Some(PassPart { id: entry.request.id, parts_done: last + 1, target })
         });
         parts.collect()
+    }
+
+    /// Takes up to so many requests, with all of their parts: those that are due, and of which `lacks`
+    /// says that this node has entries. They are under way until [`Records::end_whole_pass`].
+    pub(super) fn begin_whole_pass(
+        &mut self,
+        batch: usize,
+        times: &Times,
+        is_quarantine_empty: bool,
+        removes: impl Fn(&TenantId) -> bool,
+        lacks: impl Fn(DeleteId) -> bool,
+    ) -> Vec<PassPart> {
+        let is_next = |entry: &&mut Entry| {
+            entry.request.is_pending()
+                && (is_quarantine_empty || !entry.waits_for_quarantine)
+                && entry.is_due(times)
+                && removes(&entry.request.tenant)
+                && lacks(entry.request.id)
+        };
+        let mut next: Vec<&mut Entry> = self.entries.iter_mut().filter(is_next).collect();
+        next.sort_by_key(|entry| entry.last_pass);
+        next.truncate(batch);
+        self.passes += u64::from(!next.is_empty());
+        let parts = next.into_iter().filter_map(|entry| {
+            let filter = Arc::clone(entry.filter.as_ref()?);
+            (entry.last_pass, entry.is_under_way) = (self.passes, true);
+            let DeleteRequest { start_ns, end_ns, .. } = entry.request;
+            let target = PurgeTarget { filter, start_ns, end_ns };
+            Some(PassPart { id: entry.request.id, parts_done: entry.request.parts(), target })
+        });
+        parts.collect()
+    }
+
+    /// Ends such a pass.
+    pub(super) fn end_whole_pass(&mut self, parts: &[PassPart], end: PassOutcome) {
+        for part in parts {
+            let Some(entry) = self.get_mut(part.id) else { continue };
+            entry.is_under_way = false;
+            entry.waits_for_quarantine = end == PassOutcome::Quarantine;
+        }
+    }
+
+    /// The pending requests whose cancel period is over.
+    pub(super) fn due(&self, times: &Times) -> impl Iterator<Item = DeleteId> {
+        self.pending().filter(|entry| entry.is_due(times)).map(|entry| entry.request.id)
     }
 
     /// Ends a pass: adds the entries that were removed, and gives the progress that is to be

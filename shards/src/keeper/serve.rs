@@ -67,6 +67,12 @@ impl<R: Runtime> Keeper<R> {
                     continue;
                 }
                 DeletionRequest::Status => DeletionReply::Status(Box::new(self.status())),
+                DeletionRequest::Removed => DeletionReply::Removed(self.removal_report()),
+                DeletionRequest::WantsReports => DeletionReply::WantsReports(self.wants_reports()),
+                DeletionRequest::Reported(reports) => {
+                    self.take_reports(&reports);
+                    DeletionReply::WantsReports(self.wants_reports())
+                }
                 DeletionRequest::Create(_) => unreachable!("creates are apart"),
             };
             reply_to.send(reply);

@@ -80,6 +80,12 @@ impl MemberHandle {
         self.may_answer(&owned, number, now)
     }
 
+    /// The partitions that the node owns, each with the number of the map that has begun the ownership;
+    /// `None` while its shards have others.
+    pub fn owned_in_step(&self) -> Option<BTreeMap<Partition, u64>> {
+        self.0.is_in_step.get().then(|| self.0.member.borrow().owned().collect())
+    }
+
     /// The core whose shard has a partition.
     pub fn core_of(&self, partition: Partition) -> Option<CoreId> {
         self.0.cores.borrow().get(&partition).copied()

@@ -10,6 +10,8 @@ use logsvc_runtime::sim::Node as Process;
 use super::*;
 use crate::config::{BucketConfig, ClusterConfig, Durability};
 
+mod deletion;
+
 const PARTITIONS: u16 = 16;
 const HTTP_PORT: u16 = 3100;
 const PEER_PORT: u16 = 9095;
@@ -30,6 +32,8 @@ struct World {
     nodes: BTreeMap<usize, Started>,
     clients: Process,
     starts: usize,
+    /// How long requests for deletion can be cancelled, and objects stay that nobody needs.
+    removal: Duration,
 }
 
 impl World {
@@ -39,7 +43,8 @@ impl World {
         simulation.set_unix_nanos(1_700_000_000 * SECOND_NS);
         let clients = simulation.start_node(1, |_| std::future::pending());
         let disk = simulation.disk().clone();
-        World { simulation, disk, nodes: BTreeMap::new(), clients, starts: 0 }
+        let removal = Duration::from_secs(24 * 3600);
+        World { simulation, disk, nodes: BTreeMap::new(), clients, starts: 0, removal }
     }
 
     /// Starts a node at an address, with an empty folder.
@@ -61,6 +66,8 @@ impl World {
         config.http_address = SocketAddr::new(ip(node), HTTP_PORT);
         config.auth_enabled = true;
         config.retention_enabled = true;
+        config.delete_cancel_period = self.removal;
+        config.retention_delete_delay = self.removal;
         config.data_dir = PathBuf::from(format!("/srv/{}", self.starts));
         config.bucket = Some(BucketConfig::Folder("/bucket".into()));
         config.storage.partitions = PARTITIONS;
@@ -280,89 +287,6 @@ fn nobody_waits_for_a_node_that_stands_still_once_it_was_taken_over() {
     world.run_for(Duration::from_secs(5));
     let failure = world.nodes[&1].state.failure();
     assert!(failure.is_some_and(|text| text.contains("has taken over")), "it has ended");
-}
-
-/// The node that keeps what all have in common.
-fn keeper(world: &World) -> usize {
-    let keeps = |node: &Started| {
-        let cluster = node.state.cluster.as_ref().expect("one of many");
-        let since = cluster.routes().expect("it has joined").get().keeper_since;
-        since.is_some_and(|since| cluster.common.get().keeps(since))
-    };
-    let keepers: Vec<usize> =
-        world.nodes.iter().filter(|(_, node)| keeps(node)).map(|(node, _)| *node).collect();
-    assert_eq!(keepers.len(), 1, "{keepers:?}");
-    keepers[0]
-}
-
-const DELETE: &str =
-    "/loki/api/v1/delete?query=%7Bapp%3D%22a%22%2C%20n%3D%223%22%7D&start=1600000000";
-
-/// All nodes show so many lines, and list one request for deletion.
-async fn all_show(runtime: SimRuntime, nodes: Vec<usize>, count: usize) -> Value {
-    let mut listed = Value::Null;
-    for node in nodes {
-        assert_eq!(found(&runtime, node).await.len(), count, "node {node}");
-        let list = get(&runtime, node, "/loki/api/v1/delete").await;
-        assert!(listed.is_null() || listed == list, "{listed} {list}");
-        listed = list;
-    }
-    listed
-}
-
-async fn told(runtime: &SimRuntime, node: usize, method: &str, target: &str) -> u16 {
-    let address = SocketAddr::new(ip(node), HTTP_PORT);
-    let (status, text) = http(runtime, address, method, target, "").await.expect("an answer");
-    assert!((200..300).contains(&status) || status == 404, "{status}: {text}");
-    status
-}
-
-#[test]
-fn requests_for_deletion_hide_entries_on_all_nodes() {
-    let _guard = SeedGuard(5);
-    let mut world = World::new(5);
-    world.start(0, 2);
-    world.client(async |runtime| push(&runtime, 0, 0..10).await);
-    world.start(1, 1);
-    world.start(2, 2);
-    world.run_for(Duration::from_secs(10));
-    world.client(async |runtime| {
-        // Whichever node is asked, all hide the same from the answer on.
-        assert_eq!(told(&runtime, 1, "POST", DELETE).await, 204);
-        let listed = all_show(runtime.clone(), vec![0, 1, 2], 190).await;
-        assert_eq!(listed[0]["status"], "received");
-        let id = listed[0]["request_id"].as_str().expect("an id").to_owned();
-        let cancel = format!("/loki/api/v1/delete?request_id={id}");
-        assert_eq!(told(&runtime, 2, "DELETE", &cancel).await, 204);
-        let listed = all_show(runtime.clone(), vec![0, 1, 2], 200).await;
-        assert_eq!(listed, json!([]));
-        assert_eq!(told(&runtime, 0, "DELETE", &cancel).await, 404);
-        assert_eq!(told(&runtime, 0, "POST", DELETE).await, 204);
-        all_show(runtime, vec![2, 1, 0], 190).await;
-    });
-    let mut others: Vec<usize> = vec![0, 1, 2];
-    // The keeper dies with its disk, and the next one is stopped in order.
-    let first = keeper(&world);
-    world.kill(first);
-    others.retain(|node| *node != first);
-    let nodes = others.clone();
-    let listed = world.client(async move |runtime| all_show(runtime, nodes, 190).await);
-    assert_eq!(listed.as_array().map(Vec::len), Some(1));
-    let second = keeper(&world);
-    assert!(world.stop(second));
-    others.retain(|node| *node != second);
-    let last = others[0];
-    world.start(3, 1);
-    world.run_for(Duration::from_secs(10));
-    world.client(async move |runtime| {
-        assert_eq!(all_show(runtime.clone(), vec![last, 3], 190).await, listed);
-        // What comes later shows, and other requests are added to what others have made.
-        push(&runtime, 3, 10..12).await;
-        let other = DELETE.replace("%223%22", "%227%22");
-        assert_eq!(told(&runtime, 3, "PUT", &other).await, 204);
-        let listed = all_show(runtime, vec![last, 3], 190 + 40 - 12).await;
-        assert_eq!(listed.as_array().map(Vec::len), Some(2));
-    });
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! Failures: the tenant may not delete, a parameter is bad, the keeper has no room for the request,
 //! or the disk fails.
 
+mod gather;
 mod generation;
 mod list;
 mod params;
@@ -32,6 +33,7 @@ use super::core::Core;
 use super::query::answer::reserve_answer;
 use super::query::{Querier, Queries};
 use crate::config::DeletionMode;
+pub(super) use gather::{gather, own_report};
 pub(super) use generation::Generations;
 
 /// The header that tells the id of a new request.

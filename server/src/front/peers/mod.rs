@@ -12,6 +12,7 @@ use logsvc_http::{Disconnect, Request, Response};
 use logsvc_peers::frame::{Damaged, Failure};
 use logsvc_peers::push::{Push, PushReply};
 use logsvc_peers::question::{Asked, NotChecked, Reply, Sent, UncheckedSent};
+use logsvc_peers::removal::{decode_question, encode_report};
 use logsvc_peers::service::Answerer;
 use logsvc_proto::error::ApiError;
 use logsvc_runtime::{Grant, Reservation, Runtime, SideQueue};
@@ -23,6 +24,7 @@ use logsvc_shards::types::Cancellation;
 use super::Front;
 use super::core::Core;
 use super::core::targets::Target;
+use super::delete::own_report;
 use super::ingest::delivery::{add, split};
 use super::ingest::outcome::{Took, took};
 use super::query::execute::CancelOnDrop;
@@ -174,6 +176,13 @@ impl<R: Runtime> Answerer for PeerAnswers<R> {
         let reply = self.store(push).await;
         drop(memory);
         Ok(reply.encode())
+    }
+
+    async fn removed(&self, message: &[u8]) -> Result<Vec<u8>, Damaged> {
+        let writer = decode_question(message)?;
+        let is_me = self.core.routes().is_some_and(|routes| routes.me.0 == writer);
+        let report = if is_me { own_report(&self.core).await } else { None };
+        Ok(encode_report(report.as_ref()))
     }
 
     async fn forwarded(&self, request: Request, writer: u32) -> Response {

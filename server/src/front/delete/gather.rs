@@ -1,0 +1,90 @@
+//! Gathers what the nodes of a cluster have removed, for the one that keeps the requests for deletion.
+//!
+//! What can go wrong: a node does not answer. Then the requests stay as they are until it does, or until
+//! others own its partitions.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::{Either, join_all, select};
+use logsvc_cluster::map::{Epoch, MemberInfo};
+use logsvc_peers::removal::{decode_report, encode_question};
+use logsvc_runtime::{Latch, Runtime};
+use logsvc_shards::deletion::{DeletionReply, DeletionRequest, RemovalReport};
+use logsvc_shards::member::Routes;
+
+use crate::front::core::Core;
+
+/// How often the nodes are asked while requests wait for them.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long a node may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Goes on until the latch is triggered. For core 0.
+pub(in crate::front) async fn gather<R: Runtime>(core: std::rc::Rc<Core<R>>, stop: Latch) {
+    let mut stopped = pin!(stop.wait());
+    loop {
+        let step = async {
+            if wants_reports(&core).await {
+                if let Some(reports) = reports(&core).await {
+                    // It says again whether it wants some.
+                    drop(core.ask_keeper(DeletionRequest::Reported(reports)).await);
+                }
+            }
+            core.runtime.sleep_until(core.runtime.now().after(INTERVAL)).await;
+        };
+        if let Either::Left(_) = select(&mut stopped, pin!(step)).await {
+            return;
+        }
+    }
+}
+
+async fn wants_reports<R: Runtime>(core: &Core<R>) -> bool {
+    let reply = core.ask_keeper(DeletionRequest::WantsReports).await;
+    matches!(reply, Ok(DeletionReply::WantsReports(true)))
+}
+
+/// The report of this node.
+pub(in crate::front) async fn own_report<R: Runtime>(core: &Core<R>) -> Option<RemovalReport> {
+    match core.ask_keeper(DeletionRequest::Removed).await {
+        Ok(DeletionReply::Removed(report)) => Some(report),
+        _ => None,
+    }
+}
+
+/// The reports of all nodes; `None` if one of them says nothing.
+async fn reports<R: Runtime>(core: &Core<R>) -> Option<Vec<RemovalReport>> {
+    let routes: Arc<Routes> = core.routes()?;
+    let asked =
+        routes.map.members.iter().map(|(&epoch, info)| report_of(core, &routes, epoch, info));
+    join_all(asked).await.into_iter().collect()
+}
+
+async fn report_of<R: Runtime>(
+    core: &Core<R>,
+    routes: &Routes,
+    epoch: Epoch,
+    info: &MemberInfo,
+) -> Option<RemovalReport> {
+    if epoch == routes.me {
+        return own_report(core).await;
+    }
+    let question = Bytes::from(encode_question(epoch.0));
+    let answered = core.peers.get()?.removed(&info.address, question, TIMEOUT).await;
+    let report = answered.and_then(|bytes| {
+        decode_report(&bytes).map_err(|damaged| logsvc_peers::client::Unanswered::Damaged {
+            address: info.address.clone(),
+            damaged,
+        })
+    });
+    match report {
+        Ok(report) => report,
+        Err(error) => {
+            tracing::debug!(node = %info.name, "a node does not say what it has removed: {error}");
+            None
+        }
+    }
+}
