@@ -46,7 +46,6 @@ use self::common::CommonRecord;
 use self::gone::Folders;
 use self::pass::{Outside, PassEnd, PassError};
 use self::records::{Change, PassOutcome, Records, Times};
-use self::removal::Removals;
 use crate::changes::NodeChanges;
 use crate::common::CommonFiles;
 use crate::deletion::store::RequestStore;
@@ -146,8 +145,6 @@ pub struct Keeper<R: Runtime> {
     files: Option<KeptFiles>,
     /// Where the record is if there are other nodes.
     common: Option<CommonRecord<R>>,
-    /// What was removed, if there are other nodes.
-    removals: Removals,
     records: Records,
     status: DeletionStatus,
     clock: Clock,
@@ -215,7 +212,6 @@ impl<R: Runtime> Keeper<R> {
             outside: links.bucket.map(|bucket| Outside { bucket, sink: links.sink }),
             files: links.files,
             common: None,
-            removals: Removals::default(),
             records: Records::new(&plan.deletions),
             status: DeletionStatus::default(),
             clock,

@@ -115,11 +115,13 @@ pub(super) const ORDERS: &[Order] = &[
             "compact",
             "scan",
             "tail",
-            "fuzz messages",
+            "messages",
             "lanes shard",
             "host",
             "follower",
-            "keeper member",
+            "member",
+            "common",
+            "fuzz keeper",
         ],
     },
     Order {
@@ -176,7 +178,7 @@ pub(super) const ORDERS: &[Order] = &[
         module: "driver",
         floors: &["self", "exchange stopping", "sockets", "joining owner"],
     },
-    Order { krate: "peers", module: "", floors: &["frame", "push question", "service", "client"] },
+    Order { krate: "peers", module: "", floors: &["frame", "forward push question removal", "service", "client"] },
     Order { krate: "store", module: "cloud", floors: &["connector errors", "config", "self"] },
     Order {
         krate: "store",
@@ -317,7 +319,7 @@ pub(super) const ORDERS: &[Order] = &[
             "access gate query",
             "ingest",
             "delete explore operate peers rules syslog tail",
-            "routes+self",
+            "at_keeper+routes+self",
         ],
     },
 ];

@@ -26,6 +26,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::LocalBoxFuture;
 use http::header::{ALLOW, CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
 use logsvc_http::{
@@ -160,7 +161,13 @@ impl<R: Runtime> Front<R> {
 
     /// What answers other nodes.
     pub(crate) fn peer_service(self: &Rc<Self>) -> PeerService<peers::PeerAnswers<R>> {
-        let answers = peers::PeerAnswers::new(Rc::clone(self));
+        let front = Rc::clone(self);
+        let forwarded = move |request, writer| -> LocalBoxFuture<'static, Response> {
+            let front = Rc::clone(&front);
+            Box::pin(async move { front.answer_for_all(request, writer).await })
+        };
+        let (core, querier) = (Rc::clone(&self.core), Rc::clone(&self.querier));
+        let answers = peers::PeerAnswers::new(core, querier, Box::new(forwarded));
         PeerService::new(Rc::new(answers))
     }
 

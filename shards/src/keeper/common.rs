@@ -18,6 +18,7 @@ use logsvc_runtime::{Monotonic, Runtime, SideQueue};
 
 use super::Keeper;
 use super::records::Change;
+use super::removal::Removals;
 use crate::common::{CommonError, CommonFiles, CommonView};
 use crate::deletion::store::{LoadedRequests, filter_of};
 use crate::deletion::{
@@ -56,11 +57,19 @@ pub(super) struct CommonRecord<R: Runtime> {
     in_force: Option<KeptFile>,
     /// When it is tried again after a failure.
     retry_at: Option<Monotonic>,
+    /// What was removed.
+    pub(super) removals: Removals,
 }
 
 impl<R: Runtime> CommonRecord<R> {
     pub(super) fn new(files: CommonFiles<R>) -> CommonRecord<R> {
-        CommonRecord { files, seen: Arc::default(), in_force: None, retry_at: None }
+        CommonRecord {
+            files,
+            seen: Arc::default(),
+            in_force: None,
+            retry_at: None,
+            removals: Removals::default(),
+        }
     }
 
     /// Waits until there is something to be taken over.

@@ -18,7 +18,7 @@ use logsvc_runtime::{Monotonic, Runtime};
 
 use super::Keeper;
 use super::pass::{self, PassEnd, PassError};
-use super::records::{Change, PassOutcome};
+use super::records::{Change, Entry, PassOutcome};
 use crate::deletion::{
     DeleteId, DeleteRequest, DeleteState, RemovalReport, RemovedTotals as Totals,
 };
@@ -67,17 +67,17 @@ impl Removals {
 impl<R: Runtime> Keeper<R> {
     /// Begins to remove the entries of due requests from what the node owns.
     pub(super) fn begin_common_pass(&mut self, is_quarantine_empty: bool) {
-        let Some(record) = &self.common else { return };
-        let Some(owned) = record.owned() else { return };
         let (times, batch) = (self.times(), self.config.batch_size.max(1));
-        let (removes, removals) = (&self.config.removes, &self.removals);
+        let Some(record) = &mut self.common else { return };
+        let Some(owned) = record.owned() else { return };
+        let (removes, removals) = (&self.config.removes, &record.removals);
         let lacks = |id| removals.lacks(id, &owned);
         let parts =
             self.records.begin_whole_pass(batch, &times, is_quarantine_empty, removes, lacks);
         if parts.is_empty() {
             return;
         }
-        self.removals.begun_with = owned;
+        record.removals.begun_with = owned;
         let run = pass::run(self.lanes.clone(), self.folders.clone(), self.outside.clone(), parts);
         self.pass = Some(Box::pin(run));
     }
@@ -90,11 +90,15 @@ impl<R: Runtime> Keeper<R> {
             Err(_) => PassOutcome::Failed,
         };
         self.records.end_whole_pass(&end.parts, outcome);
-        let owned = self.common.as_ref().and_then(|record| record.owned()).unwrap_or_default();
-        let mut stayed = std::mem::take(&mut self.removals.begun_with);
-        stayed.retain(|partition, since| owned.get(partition) == Some(since));
+        let Some(record) = &mut self.common else { return };
+        let mut stayed = std::mem::take(&mut record.removals.begun_with);
+        // While partitions come or go, it is not known which have stayed.
+        let owned = record.owned();
+        stayed.retain(|partition, since| {
+            owned.as_ref().is_some_and(|owned| owned.get(partition) == Some(since))
+        });
         for (part, removed) in end.parts.iter().zip(&end.removed) {
-            let done = self.removals.done.entry(part.id).or_default();
+            let done = record.removals.done.entry(part.id).or_default();
             done.removed.entries += removed.entries;
             done.removed.line_bytes += removed.line_bytes;
             if outcome == PassOutcome::Done {
@@ -106,34 +110,36 @@ impl<R: Runtime> Keeper<R> {
     /// What this node has removed for requests that are pending: those that it has removed from all
     /// that it owns.
     pub(super) fn removal_report(&self) -> RemovalReport {
-        let owned = self.common.as_ref().and_then(|record| record.owned());
-        let Some(owned) = owned else { return RemovalReport::default() };
-        let times = self.times();
+        let Some(record) = &self.common else { return RemovalReport::default() };
+        let Some(owned) = record.owned() else { return RemovalReport::default() };
+        let (times, removals) = (self.times(), &record.removals);
         let due = self.records.due(&times);
-        let done = due.filter(|id| !self.removals.lacks(*id, &owned)).map(|id| {
-            (id, self.removals.done.get(&id).map_or_else(Totals::default, |done| done.removed))
+        let done = due.filter(|id| !removals.lacks(*id, &owned)).map(|id| {
+            (id, removals.done.get(&id).map_or_else(Totals::default, |done| done.removed))
         });
         RemovalReport { owned: owned.keys().copied().collect(), done: done.collect() }
     }
 
     /// Whether this node keeps the requests and waits for reports of others.
     pub(super) fn wants_reports(&self) -> bool {
-        let is_keeper = self.common.as_ref().is_some_and(|record| record.is_keeper());
-        let is_open = |id: DeleteId| !self.removals.covered.contains_key(&id);
-        is_keeper && self.config.is_removing && self.records.due(&self.times()).any(is_open)
+        let Some(record) = self.common.as_ref().filter(|record| record.is_keeper()) else {
+            return false;
+        };
+        let is_open = |id: DeleteId| !record.removals.covered.contains_key(&id);
+        self.config.is_removing && self.records.due(&self.times()).any(is_open)
     }
 
     /// Takes the reports of all nodes, of about one moment.
     pub(super) fn take_reports(&mut self, reports: &[RemovalReport]) {
-        let Some(record) = &self.common else { return };
+        let (times, at) = (self.times(), self.runtime.now());
+        let Some(record) = &mut self.common else { return };
         let owned: BTreeSet<Partition> =
             reports.iter().flat_map(|report| report.owned.iter().copied()).collect();
         if owned.len() < record.partitions() {
             return;
         }
         let owners = || reports.iter().filter(|report| !report.owned.is_empty());
-        let due: Vec<DeleteId> = self.records.due(&self.times()).collect();
-        for id in due {
+        for id in self.records.due(&times) {
             if !owners().all(|report| report.done.contains_key(&id)) {
                 continue;
             }
@@ -142,24 +148,24 @@ impl<R: Runtime> Keeper<R> {
                 removed.entries += totals.entries;
                 removed.line_bytes += totals.line_bytes;
             }
-            let at = self.runtime.now();
-            self.removals.covered.entry(id).or_insert(Covered { at, removed });
+            record.removals.covered.entry(id).or_insert(Covered { at, removed });
         }
     }
 
     /// Ends requests whose entries nothing has any more.
     pub(super) async fn end_covered(&mut self) {
-        let records = &self.records;
-        self.removals.forget(|id| records.get(id).is_some_and(|entry| entry.request.is_pending()));
-        let Some(record) = &self.common else { return };
+        let (records, Some(record)) = (&self.records, &mut self.common) else { return };
+        let is_pending =
+            |id| records.get(id).is_some_and(|entry: &Entry| entry.request.is_pending());
+        record.removals.forget(is_pending);
         if !record.is_keeper() {
-            self.removals.covered.clear();
+            record.removals.covered.clear();
             return;
         }
         let Some(clean_until) = record.clean_until() else { return };
         let at_ms = self.runtime.unix_nanos() / 1_000_000;
         let mut change = Change::default();
-        for (id, covered) in &self.removals.covered {
+        for (id, covered) in &record.removals.covered {
             let Some(entry) = self.records.get(*id) else { continue };
             if covered.at >= clean_until {
                 continue;

@@ -5,7 +5,7 @@ use logsvc_proto::error::ApiError;
 use logsvc_rules::messages::{RulesReply, RulesRequest};
 use logsvc_runtime::mesh::{LaneFull, PendingReply};
 use logsvc_runtime::{CoreId, Runtime};
-use logsvc_shards::deletion::{DeletionReply, DeletionRequest};
+use logsvc_shards::deletion::{DeletionReply, DeletionRequest, RemovalReport};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
 use super::Core;
@@ -45,6 +45,14 @@ impl<R: Runtime> Core<R> {
             too_busy()
         })?;
         reply.await.map_err(|_| node_stopping())
+    }
+
+    /// What this node, as one of many, has removed for requests for deletion; `None` if it is stopping.
+    pub(crate) async fn removal_report(&self) -> Option<RemovalReport> {
+        match self.ask_keeper(DeletionRequest::Removed).await {
+            Ok(DeletionReply::Removed(report)) => Some(report),
+            _ => None,
+        }
     }
 
     /// Sends a request to the ruler, and waits for the answer.

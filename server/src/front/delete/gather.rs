@@ -47,14 +47,6 @@ async fn wants_reports<R: Runtime>(core: &Core<R>) -> bool {
     matches!(reply, Ok(DeletionReply::WantsReports(true)))
 }
 
-/// The report of this node.
-pub(in crate::front) async fn own_report<R: Runtime>(core: &Core<R>) -> Option<RemovalReport> {
-    match core.ask_keeper(DeletionRequest::Removed).await {
-        Ok(DeletionReply::Removed(report)) => Some(report),
-        _ => None,
-    }
-}
-
 /// The reports of all nodes; `None` if one of them says nothing.
 async fn reports<R: Runtime>(core: &Core<R>) -> Option<Vec<RemovalReport>> {
     let routes: Arc<Routes> = core.routes()?;
@@ -70,7 +62,7 @@ async fn report_of<R: Runtime>(
     info: &MemberInfo,
 ) -> Option<RemovalReport> {
     if epoch == routes.me {
-        return own_report(core).await;
+        return core.removal_report().await;
     }
     let question = Bytes::from(encode_question(epoch.0));
     let answered = core.peers.get()?.removed(&info.address, question, TIMEOUT).await;

@@ -33,7 +33,7 @@ use super::core::Core;
 use super::query::answer::reserve_answer;
 use super::query::{Querier, Queries};
 use crate::config::DeletionMode;
-pub(super) use gather::{gather, own_report};
+pub(super) use gather::gather;
 pub(super) use generation::Generations;
 
 /// The header that tells the id of a new request.

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::LocalBoxFuture;
 use logsvc_http::{Disconnect, Request, Response};
 use logsvc_peers::frame::{Damaged, Failure};
 use logsvc_peers::push::{Push, PushReply};
@@ -21,10 +22,8 @@ use logsvc_shards::messages::{AppendOutcome, ShardReply, ShardRequest};
 use logsvc_shards::scan::{PartAllowance, stop_of};
 use logsvc_shards::types::Cancellation;
 
-use super::Front;
 use super::core::Core;
 use super::core::targets::Target;
-use super::delete::own_report;
 use super::ingest::delivery::{add, split};
 use super::ingest::outcome::{Took, took};
 use super::query::execute::CancelOnDrop;
@@ -40,18 +39,24 @@ const SHORT_QUESTION_BYTES: usize = 4 << 10;
 /// The longest question. Nobody waits longer for an answer.
 const QUESTION_MAX_TIME: Duration = Duration::from_secs(24 * 3600);
 
+/// Answers a client's request that another node has sent on for a writer.
+pub(super) type Forwarded = Box<dyn Fn(Request, u32) -> LocalBoxFuture<'static, Response>>;
+
 /// See the module.
 pub(crate) struct PeerAnswers<R: Runtime> {
-    front: Rc<Front<R>>,
+    forwarded: Forwarded,
     core: Rc<Core<R>>,
     querier: Rc<Querier<R>>,
 }
 
 impl<R: Runtime> PeerAnswers<R> {
     /// Answers of a core.
-    pub(super) fn new(front: Rc<Front<R>>) -> PeerAnswers<R> {
-        let (core, querier) = (Rc::clone(&front.core), Rc::clone(&front.querier));
-        PeerAnswers { front, core, querier }
+    pub(super) fn new(
+        core: Rc<Core<R>>,
+        querier: Rc<Querier<R>>,
+        forwarded: Forwarded,
+    ) -> PeerAnswers<R> {
+        PeerAnswers { core, querier, forwarded }
     }
 
     async fn store(&self, push: Push) -> PushReply {
@@ -181,12 +186,12 @@ impl<R: Runtime> Answerer for PeerAnswers<R> {
     async fn removed(&self, message: &[u8]) -> Result<Vec<u8>, Damaged> {
         let writer = decode_question(message)?;
         let is_me = self.core.routes().is_some_and(|routes| routes.me.0 == writer);
-        let report = if is_me { own_report(&self.core).await } else { None };
+        let report = if is_me { self.core.removal_report().await } else { None };
         Ok(encode_report(report.as_ref()))
     }
 
     async fn forwarded(&self, request: Request, writer: u32) -> Response {
-        self.front.answer_for_all(request, writer).await
+        (self.forwarded)(request, writer).await
     }
 
     async fn question(&self, message: &[u8], disconnect: &Disconnect) -> Result<Vec<u8>, Damaged> {
