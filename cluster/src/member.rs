@@ -174,6 +174,7 @@ impl Member {
         match input {
             Input::Tick => {}
             Input::Alive(alive) => self.suspects.hint(alive),
+            Input::Gone(epoch) => self.suspects.note_gone(epoch, now),
             Input::Heard(number) => self.own.heard(number),
             Input::ProofWanted => {
                 let holds = self.proof.holds(now, self.settings.proof_max);

@@ -253,6 +253,21 @@ fn who_has_sent_a_hand_over_does_not_answer() {
 }
 
 #[test]
+fn a_member_that_is_surely_gone_is_taken_over_at_once() {
+    let (mut rig, mut member) = Rig::first();
+    let mut peer = rig.member(B);
+    rig.tell(&mut peer, Input::Tick);
+    rig.tell(&mut member, Input::Alive(BTreeSet::from([A, B])));
+    rig.tell(&mut member, Input::Heard(2));
+    rig.pass(&mut member, Duration::from_millis(10));
+    assert!(member.map().members.contains_key(&B));
+    // The others still believe that it lives.
+    rig.tell(&mut member, Input::Gone(B));
+    rig.pass(&mut member, Duration::from_millis(200));
+    assert!(!member.map().members.contains_key(&B) && member.map().ended.contains_key(&B));
+}
+
+#[test]
 fn a_member_that_was_ended_stops() {
     let (mut rig, mut member) = Rig::first();
     let mut peer = rig.member(B);

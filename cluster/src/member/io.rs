@@ -13,6 +13,9 @@ pub enum Input {
     Tick,
     /// Who seems to live. A hint; it replaces the one before.
     Alive(BTreeSet<Epoch>),
+    /// The process of this member seems to have ended: it counts as dead at once. A hint, too, which
+    /// may lie; it holds until the member is fenced.
+    Gone(Epoch),
     /// Somebody knows the map of this number.
     Heard(u64),
     /// A query waits for a proof of ownership.

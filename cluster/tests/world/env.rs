@@ -116,6 +116,8 @@ pub(crate) struct Env {
     pub(crate) partitions: Partition,
     /// Everything but the network and the bucket is fast, so that changes follow each other closely.
     pub(crate) is_quick: bool,
+    /// Processes notice the ends of others before membership does.
+    pub(crate) notices_ends: bool,
     pub(crate) is_at_rest: bool,
     queue: BinaryHeap<Reverse<(u64, u64)>>,
     events: BTreeMap<u64, Event>,
@@ -141,6 +143,7 @@ impl Env {
             fault: None,
             partitions,
             is_quick: false,
+            notices_ends: false,
             is_at_rest: false,
             queue: BinaryHeap::new(),
             events: BTreeMap::new(),

@@ -126,5 +126,5 @@ tally! {
     requests_of_the_dead kills pauses zombie_owners fenced_writes
     leaves joins moved_pushes early_pushes held_pushes push_attempts
     answers answers_beside_changes unproven_questions waits failed_queries
-    seals merges replays replayed_copies adoptions lies cuts outages
+    seals merges replays replayed_copies adoptions lies gone gone_lies cuts outages
 }

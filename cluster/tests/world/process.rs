@@ -52,6 +52,8 @@ pub(crate) struct Process {
     pub(crate) asks: BTreeMap<u64, AskTask>,
     pub(crate) parked: Vec<Parked>,
     pub(crate) is_leaving: bool,
+    /// Others whose processes have ended, as it was told.
+    pub(crate) told_gone: BTreeSet<Epoch>,
     next_tick: u64,
 }
 
@@ -109,6 +111,7 @@ impl Process {
             asks: BTreeMap::new(),
             parked: Vec::new(),
             is_leaving: false,
+            told_gone: BTreeSet::new(),
             next_tick: u64::MAX,
         }
     }
@@ -200,6 +203,24 @@ impl Process {
         }
     }
 
+    /// Somebody whose process has ended; or any, if hints lie.
+    fn gone(&mut self, env: &mut Env) -> Option<Epoch> {
+        let is_lie = env.now < env.lies_until && env.rng.one_in(8);
+        let members = self.member.map().members.keys().copied();
+        let is_told = |peer: &Epoch| is_lie || env.notices_ends && !env.homes.contains_key(peer);
+        let members: Vec<Epoch> = members.filter(is_told).collect();
+        if members.is_empty() || env.rng.one_in(2) {
+            return None;
+        }
+        let gone = *env.rng.pick(&members);
+        if gone != self.me {
+            self.told_gone.insert(gone);
+        }
+        env.tally.gone += 1;
+        env.tally.gone_lies += u64::from(env.homes.contains_key(&gone));
+        Some(gone)
+    }
+
     pub(crate) fn hint(&mut self, env: &mut Env) {
         let mut alive: BTreeSet<Epoch> = env
             .homes
@@ -218,5 +239,8 @@ impl Process {
         }
         env.after(400 * MS, 900 * MS, Event::To(self.me, Message::Hint));
         self.step(env, Input::Alive(alive));
+        if let Some(gone) = self.gone(env) {
+            self.step(env, Input::Gone(gone));
+        }
     }
 }

@@ -38,6 +38,10 @@ impl World {
                     && slot.owner.is_some_and(|owner| map.members.contains_key(&owner))
             })
             && self.processes.values().all(|it| self.is_ready(it))
+            // Who was told that somebody is gone who is not will fence it.
+            && self.processes.values().all(|it| {
+                !it.told_gone.iter().any(|gone| self.processes.contains_key(gone))
+            })
             && self.processes.values().all(|it| {
                 it.member.number() == newest.number
                     && it.asks.is_empty()

@@ -48,6 +48,7 @@ impl World {
         let mut env = Env::new(seed, 0, mutant);
         env.partitions = env.rng.between(1, 8) as Partition;
         env.is_quick = env.rng.one_in(3);
+        env.notices_ends = env.rng.one_in(2);
         let count = env.rng.between(2, 5);
         for machine in 0..count as usize {
             let offset = env.rng.below(1 << 50);

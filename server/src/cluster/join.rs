@@ -20,6 +20,7 @@ use logsvc_shards::member::{MemberDriver, MemberError, MemberHandle, MemberParts
 use super::gate::serve;
 use super::hints::Hints;
 use super::membership::{self, Me};
+use super::wires;
 use super::{MemberRequest, OneOfMany};
 use crate::config::ClusterConfig;
 use crate::node::NodeState;
@@ -106,6 +107,7 @@ pub(crate) fn join<R: Runtime>(
     let seen = (membership.clone(), hints);
     let hinting = hint(runtime.clone(), handle.clone(), seen, (me, name), stop.clone());
     drop(runtime.spawn(hinting));
+    drop(runtime.spawn(wires::watch(runtime.clone(), handle.clone(), stop.clone())));
     let (node, has_ended) = (Arc::clone(node), ended.clone());
     let running = runtime.spawn(async move {
         match driver.run(lost).await {
@@ -142,7 +144,7 @@ impl<R: Runtime> MemberTask<R> {
     }
 }
 
-/// Tells the member who lives, until `stop` is triggered.
+/// Tells the member who lives, and which map others know, until `stop` is triggered.
 async fn hint<R: Runtime>(
     runtime: R,
     handle: MemberHandle,
@@ -162,9 +164,15 @@ async fn hint<R: Runtime>(
         }
         let alive = hints.borrow_mut().alive(runtime.now(), me, &name, &map, &members);
         handle.tell(Input::Alive(alive));
+        // Somebody has taken over, perhaps a part of what this node is to have.
+        let newest = members.alive().map(|member| member.vitals.map_number).max();
+        if let Some(newest) = newest.filter(|newest| *newest > number) {
+            handle.tell(Input::Heard(newest));
+        }
         let pause = std::pin::pin!(runtime.sleep_until(runtime.now().after(HINT_INTERVAL)));
         let changed = std::pin::pin!(membership.changed(members.version));
-        let next = std::pin::pin!(select(pause, changed));
+        let newer = std::pin::pin!(handle.routes().when(|routes| routes.number > told));
+        let next = std::pin::pin!(select(pause, select(changed, newer)));
         if let Either::Left(_) = select(&mut stopped, next).await {
             return;
         }

@@ -11,6 +11,7 @@ mod gate;
 mod hints;
 mod join;
 mod membership;
+mod wires;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

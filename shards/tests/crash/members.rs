@@ -343,6 +343,9 @@ fn trouble(seed: u64, tally: &mut Tally) {
             (5 | 6, Some(me)) => {
                 nodes.kill(me);
                 tally.kills += 1;
+                if rng.borrow_mut().one_in(2) {
+                    nodes.tell_gone(me);
+                }
             }
             (7 | 8, Some(me)) => {
                 nodes.running[&me].node.stop();
@@ -353,6 +356,9 @@ fn trouble(seed: u64, tally: &mut Tally) {
             (9, Some(me)) => {
                 nodes.lie(me);
                 tally.lies += 1;
+                if rng.borrow_mut().one_in(2) {
+                    nodes.tell_gone(me);
+                }
             }
             (12 | 13, Some(me)) => {
                 let (way, rounds) = {

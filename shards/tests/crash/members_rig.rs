@@ -188,6 +188,13 @@ impl<'s> Nodes<'s> {
         self.alive.borrow_mut().remove(&me);
     }
 
+    /// Tells the others that the process of a node has ended.
+    pub(crate) fn tell_gone(&self, me: Epoch) {
+        for peer in self.peers.borrow().values().filter(|peer| peer.me != me) {
+            peer.handle.tell(Input::Gone(me));
+        }
+    }
+
     /// Lets all believe what is so.
     pub(crate) fn tell_the_truth(&self) {
         self.alive.borrow_mut().extend(self.running.keys().copied());

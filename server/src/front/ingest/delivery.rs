@@ -39,7 +39,7 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The first pause before a batch is sent again, and the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
-const PAUSE_MAX: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_millis(250);
 
 impl<R: Runtime> Ingest<R> {
     /// Brings a batch of these streams to their owners. It goes on if the result is dropped.
