@@ -178,7 +178,11 @@ pub(super) const ORDERS: &[Order] = &[
         module: "driver",
         floors: &["self", "exchange stopping", "sockets", "joining owner"],
     },
-    Order { krate: "peers", module: "", floors: &["frame", "forward push question removal", "service", "client"] },
+    Order {
+        krate: "peers",
+        module: "",
+        floors: &["frame", "forward push question removal", "service", "client"],
+    },
     Order { krate: "store", module: "cloud", floors: &["connector errors", "config", "self"] },
     Order {
         krate: "store",

@@ -42,6 +42,8 @@ impl World {
             && self.processes.values().all(|it| {
                 !it.told_gone.iter().any(|gone| self.processes.contains_key(gone))
             })
+            // Whoever has fenced it may have ended before it has said so.
+            && !self.processes.keys().any(|me| self.env.store.is_fenced(*me))
             && self.processes.values().all(|it| {
                 it.member.number() == newest.number
                     && it.asks.is_empty()

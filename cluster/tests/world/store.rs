@@ -111,6 +111,12 @@ impl Store {
         }
     }
 
+    /// Whether a log of edits is fenced. Its writer may not know yet.
+    pub(crate) fn is_fenced(&self, of: Epoch) -> bool {
+        let log = self.logs.get(&of);
+        log.is_some_and(|log| matches!(log.last(), Some(LogObject::Fence)))
+    }
+
     /// Fences a log of edits. Whether it was fenced already.
     pub(crate) fn fence_log(&mut self, of: Epoch) -> bool {
         let log = self.logs.entry(of).or_default();
