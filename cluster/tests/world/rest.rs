@@ -1,7 +1,7 @@
 //! The end of a run: the healed world comes to rest, and then everything is there.
 
 use logsvc_cluster::map::{Epoch, Map, Partition};
-use logsvc_cluster::member::Accept;
+use logsvc_cluster::member::{Accept, Input};
 
 use super::env::{Event, Message, SECOND};
 use super::process::Process;
@@ -51,6 +51,17 @@ impl World {
                     && it.wal_flight.is_none()
                     && it.wal_queue.is_empty()
             })
+    }
+
+    /// Has those who are fenced and do not know write something.
+    pub(crate) fn meet_fences(&mut self) {
+        let fenced = self.processes.keys().filter(|me| self.env.store.is_fenced(**me));
+        for me in fenced.copied().collect::<Vec<Epoch>>() {
+            if let Some(process) = self.processes.get_mut(&me) {
+                process.step(&mut self.env, Input::Fenced);
+            }
+            self.bury(me);
+        }
     }
 
     /// Whether it stays, and the lease of all that it owns is over.

@@ -31,6 +31,9 @@ pub(crate) fn run(seed: u64, mutant: Option<Mutant>) -> Result<Tally, String> {
             return Err(format!("at {} ms: {fault}", world.env.now / MS));
         }
         if !world.env.is_faulty() {
+            if world.env.now > world.env.heal_at + REST / 2 {
+                world.meet_fences();
+            }
             if world.is_at_rest() {
                 world.last_look()?;
                 return Ok(world.env.tally);

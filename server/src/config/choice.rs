@@ -44,6 +44,20 @@ macro_rules! choice {
     };
 }
 
+/// What the rate of a tenant's pushes means on nodes among others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RateStrategy {
+    /// All nodes together let so much in.
+    Global,
+    /// Each node does.
+    Local,
+}
+
+choice!(RateStrategy {
+    Global = "global",
+    Local = "local",
+});
+
 /// Which backend runs the cores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RuntimeChoice {

@@ -2,7 +2,9 @@
 
 use logsvc_proto::discover::{DEFAULT_SERVICE_LABELS, LevelFields};
 
-use super::{BlockedQueries, DeletionMode, HOUR_NS, OtlpConfig, RulerLimits, StreamRetention};
+use super::{
+    BlockedQueries, DeletionMode, HOUR_NS, OtlpConfig, RateStrategy, RulerLimits, StreamRetention,
+};
 
 /// Limits of a tenant. 0 means no limit unless said otherwise; sizes are in bytes,
 /// durations in ns.
@@ -35,6 +37,8 @@ pub(crate) struct Limits {
     pub(crate) enforced_labels: Vec<String>,
     /// Bytes that the tenant may push in a second, in MB.
     pub(crate) ingestion_rate_mb: f64,
+    /// Whether all nodes share the rate.
+    pub(crate) ingestion_rate_strategy: RateStrategy,
     /// Bytes that the tenant may push at once, in MB.
     pub(crate) ingestion_burst_size_mb: f64,
     /// Most active streams.
@@ -124,6 +128,7 @@ impl Default for Limits {
             otlp: OtlpConfig::default(),
             enforced_labels: Vec::new(),
             ingestion_rate_mb: 0.0,
+            ingestion_rate_strategy: RateStrategy::Global,
             ingestion_burst_size_mb: 6.0,
             max_streams_per_user: 0,
             max_global_streams_per_user: 0,

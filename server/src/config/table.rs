@@ -425,6 +425,10 @@ const LIMITS: &[Setting] = settings! {
         |c| Megabytes(&mut c.limits.ingestion_rate_mb),
         "MB of lines and structured metadata that a tenant may push in a second, over all cores. \
          0 means no limit; Loki has 4.";
+    "limits_config.ingestion_rate_strategy", "limits.ingestion-rate-strategy",
+        |c| Choice(&mut c.limits.ingestion_rate_strategy),
+        "Of several nodes: global divides the rate by the number of nodes, so pushes should be spread \
+         over them; local gives each node the whole rate. Bursts are not divided.";
     "limits_config.ingestion_burst_size_mb", "limits.ingestion-burst-size-mb",
         |c| Megabytes(&mut c.limits.ingestion_burst_size_mb),
         "MB that a tenant may push at once if ingestion_rate_mb is set. A larger push never gets \

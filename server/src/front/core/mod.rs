@@ -108,6 +108,11 @@ impl<R: Runtime> Core<R> {
         Some(self.cluster()?.routes()?.get())
     }
 
+    /// How many nodes there are, with this one.
+    pub(crate) fn node_count(&self) -> usize {
+        self.routes().map_or(1, |routes| routes.map.members.len()).max(1)
+    }
+
     /// Where the entries of streams go now. Nothing is pushed before the data folder was looked at.
     pub(crate) fn targets(&self) -> Rc<Targets> {
         if self.node.cluster.is_some() {

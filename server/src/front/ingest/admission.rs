@@ -19,7 +19,7 @@ use super::entries::EntryCheck;
 use super::rate_limit::Rate;
 use super::refusals::Pieces;
 use super::stream_cache::CachedStream;
-use crate::config::Limits;
+use crate::config::{Limits, RateStrategy};
 use crate::metrics::{Amount, Reason};
 
 /// Refused entries that an answer lists per stream.
@@ -84,10 +84,18 @@ impl LimitCheck {
     }
 }
 
-fn tenant_rate(limits: &Limits) -> Option<Rate> {
+/// The rate at which one of so many nodes lets a tenant in.
+fn tenant_rate(limits: &Limits, nodes: impl FnOnce() -> usize) -> Option<Rate> {
     const MB: f64 = (1 << 20) as f64;
-    (limits.ingestion_rate_mb > 0.0).then_some(Rate {
-        bytes_per_s: limits.ingestion_rate_mb * MB,
+    if limits.ingestion_rate_mb <= 0.0 {
+        return None;
+    }
+    let share = match limits.ingestion_rate_strategy {
+        RateStrategy::Global => nodes() as f64,
+        RateStrategy::Local => 1.0,
+    };
+    Some(Rate {
+        bytes_per_s: limits.ingestion_rate_mb * MB / share,
         burst_bytes: limits.ingestion_burst_size_mb * MB,
     })
 }
@@ -113,7 +121,7 @@ impl<R: Runtime> Ingest<R> {
     /// How long it takes until the rate of a tenant lets so many bytes in; `None` if it does, or
     /// never will.
     pub(super) fn rate_wait(&self, tenant: &TenantId, bytes: u64) -> Option<Duration> {
-        let rate = tenant_rate(&self.core.limits(tenant))?;
+        let rate = tenant_rate(&self.core.limits(tenant), || self.core.node_count())?;
         self.rates.tenants.wait(hash_of(tenant), bytes, &rate, self.core.runtime.now())
     }
 
@@ -128,7 +136,8 @@ impl<R: Runtime> Ingest<R> {
         streams: &[(S, Rc<CachedStream>)],
         kind: PushKind<'_>,
     ) -> Result<LimitCheck, ApiError> {
-        let (tenant_rate, stream_rate) = (tenant_rate(limits), stream_rate(limits));
+        let (tenant_rate, stream_rate) =
+            (tenant_rate(limits, || self.core.node_count()), stream_rate(limits));
         let max_active = max_active_streams(limits);
         if tenant_rate.is_none() && stream_rate.is_none() && max_active.is_none() {
             return Ok(LimitCheck::default());
