@@ -29,6 +29,8 @@ pub enum Kind {
     Question,
     /// The answer to it.
     Reply,
+    /// New entries of a tail.
+    TailWord,
 }
 
 impl Kind {
@@ -38,6 +40,7 @@ impl Kind {
             Kind::PushReply => 2,
             Kind::Question => 3,
             Kind::Reply => 4,
+            Kind::TailWord => 5,
         }
     }
 }

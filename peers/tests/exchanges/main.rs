@@ -30,6 +30,7 @@ fn push(batch: &[u8]) -> Bytes {
         batch: batch.to_vec(),
         definitions: Vec::new(),
         out_of_order_window_ns: None,
+        is_replayed: false,
     };
     Push { to: Addressee { writer: 1, number: 1 }, append }.encode().into()
 }

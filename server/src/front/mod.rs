@@ -154,7 +154,8 @@ impl<R: Runtime> Front<R> {
 
     /// What answers other nodes.
     pub(crate) fn peer_service(&self) -> PeerService<peers::PeerAnswers<R>> {
-        let answers = peers::PeerAnswers::new(Rc::clone(&self.core), Rc::clone(&self.querier));
+        let (core, querier) = (Rc::clone(&self.core), Rc::clone(&self.querier));
+        let answers = peers::PeerAnswers::new(core, querier, self.tails.relays());
         PeerService::new(Rc::new(answers))
     }
 
