@@ -1,5 +1,7 @@
 //! Several whole nodes on the simulation, which share a bucket.
 
+mod tails;
+
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -292,7 +294,6 @@ fn what_nodes_do_not_do_together_is_refused() {
             ("POST", "/loki/api/v1/delete?query=%7Bapp%3D%22a%22%7D&start=0"),
             ("POST", "/loki/api/v1/rules/a"),
             ("DELETE", "/loki/api/v1/rules/a/b"),
-            ("GET", "/loki/api/v1/tail?query=%7Bapp%3D%22a%22%7D"),
         ] {
             let answer = http(&runtime, address, method, target, "").await.expect("an answer");
             assert_eq!(answer.0, 501, "{method} {target}: {}", answer.1);
