@@ -426,7 +426,10 @@ impl<R: Runtime> Group<R> {
         let timelines = self.joining.iter().filter(|joining| joining.history.is_none());
         let timelines = timelines.map(|joining| &joining.timeline).chain([&self.timeline]);
         let due_ns = timelines.filter_map(Timeline::next_due_ns).min();
-        let asks_again = self.others.as_ref().map_or(Monotonic::NEVER, Others::next_due);
+        // What was missed is asked for once the history is there.
+        let has_history = self.joining.iter().all(|joining| joining.history.is_none());
+        let others = self.others.as_ref().filter(|_| has_history);
+        let asks_again = others.map_or(Monotonic::NEVER, Others::next_due);
         let due_ns = match due_ns {
             _ if self.inbox.has_batches() => i64::MIN,
             Some(due_ns) => due_ns,
