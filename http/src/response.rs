@@ -48,6 +48,12 @@ pub trait ChunkSource {
     /// body, so that the client knows that it is cut off. The source is dropped
     /// when the client goes away.
     fn next(&mut self) -> LocalBoxFuture<'_, Option<Result<Vec<u8>, ChunkError>>>;
+
+    /// Whether each piece goes out as soon as it is there, also the first one, with the head. A body
+    /// that is not live waits until it is long enough to be worth chunks.
+    fn is_live(&self) -> bool {
+        false
+    }
 }
 
 /// Says that a body cannot be completed. The reason is for the log.

@@ -7,13 +7,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::HeaderValue;
 use http::{Method, StatusCode};
-use logsvc_http::client::{Client, ClientConfig, ClientError, ClientRequest, Fault, Target};
-use logsvc_runtime::{Denied, Dial, Grant, Runtime};
+use logsvc_http::client::{
+    Client, ClientConfig, ClientError, ClientRequest, ClientResponse, Fault, Target,
+};
+use logsvc_runtime::{Budget, Denied, Dial, Grant, Runtime};
 
 use crate::forward::{Answer, Forwarded, PREFIX, WRITER, for_client};
 use crate::frame::Damaged;
 use crate::push::PushReply;
-use crate::service::{PUSH_PATH, QUESTION_PATH, REMOVED_PATH};
+use crate::service::{PUSH_PATH, QUESTION_PATH, REMOVED_PATH, TAIL_PATH};
+use crate::tail::{TailWord, Words};
 
 /// Connections to one node that a core keeps.
 const IDLE_CONNECTIONS: usize = 64;
@@ -213,6 +216,30 @@ impl<R: Runtime, D: Dial> Peers<R, D> {
         Ok(Answer { status, headers, body: response.collect(len).await? })
     }
 
+    /// Asks the node at an address to tell new entries of the streams of a
+    /// [`crate::question::Question`]. Words and entries take memory of `memory`. Dropping the answer
+    /// ends it.
+    ///
+    /// # Errors
+    /// See [`Unanswered`].
+    pub async fn follow(
+        &self,
+        address: &str,
+        message: Bytes,
+        memory: &Budget,
+    ) -> Result<Following<R, D>, Unanswered> {
+        Traffic::add(&self.traffic.messages, 1);
+        Traffic::add(&self.traffic.sent_bytes, message.len() as u64);
+        let answered = self.begin(address, TAIL_PATH, message, None, u64::MAX >> 1).await;
+        let response = answered.inspect_err(|_| Traffic::add(&self.traffic.failures, 1))?;
+        Ok(Following {
+            response,
+            words: Words::new(memory.clone()),
+            address: address.to_owned(),
+            traffic: Arc::clone(&self.traffic),
+        })
+    }
+
     async fn counted(
         &self,
         address: &str,
@@ -239,22 +266,8 @@ impl<R: Runtime, D: Dial> Peers<R, D> {
         timeout: Duration,
         memory: &mut Option<&mut Grant>,
     ) -> Result<Vec<u8>, Unanswered> {
-        let target = Target::parse(&format!("{}://{address}{path}", self.scheme))
-            .map_err(|_| Unanswered::Address(address.to_owned()))?;
         let max_bytes = if memory.is_some() { u64::MAX >> 1 } else { PUSH_REPLY_MAX_BYTES };
-        let mut request = ClientRequest::new(Method::POST, target)
-            .with_shared_body(message)
-            .with_timeout(timeout);
-        // Entries are a set, and questions change nothing.
-        request.may_repeat = Some(true);
-        request.max_body_bytes = Some(max_bytes);
-        let response = self.client.send(request).await?;
-        let status = response.status;
-        if status != StatusCode::OK {
-            let text = response.first_bytes(1 << 10).await.unwrap_or_default();
-            let text = String::from_utf8_lossy(&text).trim_end().to_owned();
-            return Err(Unanswered::Status { address: address.to_owned(), status, text });
-        }
+        let response = self.begin(address, path, message, Some(timeout), max_bytes).await?;
         // Nodes always tell the length, so that memory is there before the bytes.
         let Some(len_bytes) = response.left_bytes() else {
             let damaged = Damaged::Message("it does not say how long it is".to_owned());
@@ -266,5 +279,53 @@ impl<R: Runtime, D: Dial> Peers<R, D> {
         // A longer one was refused with its head.
         let len = usize::try_from(len_bytes.min(max_bytes)).unwrap_or(usize::MAX);
         Ok(response.collect(len).await?)
+    }
+    /// The head of an answer of status 200.
+    async fn begin(
+        &self,
+        address: &str,
+        path: &str,
+        message: Bytes,
+        timeout: Option<Duration>,
+        max_bytes: u64,
+    ) -> Result<ClientResponse<R, D>, Unanswered> {
+        let target = Target::parse(&format!("{}://{address}{path}", self.scheme))
+            .map_err(|_| Unanswered::Address(address.to_owned()))?;
+        let mut request = ClientRequest::new(Method::POST, target).with_shared_body(message);
+        request.timeout = timeout;
+        // Entries are a set, and questions change nothing.
+        request.may_repeat = Some(true);
+        request.max_body_bytes = Some(max_bytes);
+        let response = self.client.send(request).await?;
+        let status = response.status;
+        if status != StatusCode::OK {
+            let text = response.first_bytes(1 << 10).await.unwrap_or_default();
+            let text = String::from_utf8_lossy(&text).trim_end().to_owned();
+            return Err(Unanswered::Status { address: address.to_owned(), status, text });
+        }
+        Ok(response)
+    }
+}
+
+/// The words of a tail as they come. Dropping it ends the tail at the other node.
+pub struct Following<R: Runtime, D: Dial> {
+    response: ClientResponse<R, D>,
+    words: Words,
+    address: String,
+    traffic: Arc<Traffic>,
+}
+
+impl<R: Runtime, D: Dial> Following<R, D> {
+    /// The next words, perhaps none; `None` when there is no further one. May be dropped at any moment
+    /// without loss.
+    ///
+    /// # Errors
+    /// See [`Unanswered`].
+    pub async fn next(&mut self) -> Result<Option<Vec<TailWord>>, Unanswered> {
+        let Some(piece) = self.response.next().await? else { return Ok(None) };
+        Traffic::add(&self.traffic.received_bytes, piece.len() as u64);
+        let words = self.words.push(&piece);
+        let damaged = |damaged| Unanswered::Damaged { address: self.address.clone(), damaged };
+        words.map(Some).map_err(damaged)
     }
 }

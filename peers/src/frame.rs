@@ -29,6 +29,8 @@ pub enum Kind {
     Question,
     /// The answer to it.
     Reply,
+    /// New entries of a tail.
+    TailWord,
     /// What a node has removed for requests for deletion.
     Removed,
     /// The answer to it.
@@ -42,6 +44,7 @@ impl Kind {
             Kind::PushReply => 2,
             Kind::Question => 3,
             Kind::Reply => 4,
+            Kind::TailWord => 5,
             Kind::Removed => 6,
             Kind::RemovedReply => 7,
         }

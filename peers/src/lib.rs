@@ -1,8 +1,10 @@
-//! What nodes of a cluster ask each other: to store entries, and to answer for their part of a query.
+//! What nodes of a cluster ask each other: to store entries, to answer for their part of a query, and
+//! to tell new entries as they come.
 //!
-//! [`frame`] has the bytes that all messages share, [`push`] and [`question`] the messages,
+//! [`frame`] has the bytes that all messages share, [`push`], [`question`] and [`tail`] the messages,
 //! [`client`] sends them to a node, and [`service`] takes them from other nodes. All of it is on
-//! HTTP/1.1: `POST /v1/push` and `POST /v1/question`, one frame in each direction.
+//! HTTP/1.1: `POST /v1/push` and `POST /v1/question`, one frame in each direction, and `POST /v1/tail`,
+//! whose answer has frames until one side ends it.
 //! `docs/format.md` has the bytes (*Messages between nodes*).
 //!
 //! Guarantees: arbitrary bytes are refused without panic, and with memory in proportion to them. A
@@ -20,3 +22,4 @@ pub mod push;
 pub mod question;
 pub mod removal;
 pub mod service;
+pub mod tail;

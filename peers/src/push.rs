@@ -60,7 +60,7 @@ impl Push {
     #[must_use]
     pub fn encode(self) -> Vec<u8> {
         let Push { to, append } = self;
-        let AppendRequest { batch, definitions, out_of_order_window_ns } = append;
+        let AppendRequest { batch, definitions, out_of_order_window_ns, is_replayed: _ } = append;
         let definition = |definition: &StreamDefinition| DefinitionHead {
             tenant: definition.tenant.as_str().to_owned(),
             labels: Bytes::copy_from_slice(definition.labels.as_bytes()),
@@ -88,7 +88,12 @@ impl Push {
         let definitions: Result<Vec<_>, Damaged> =
             definitions.into_iter().map(definition).collect();
         let definitions = definitions?;
-        let append = AppendRequest { batch: message, definitions, out_of_order_window_ns };
+        let append = AppendRequest {
+            batch: message,
+            definitions,
+            out_of_order_window_ns,
+            is_replayed: false,
+        };
         Ok(Push { to: Addressee { writer, number }, append })
     }
 }
@@ -267,6 +272,7 @@ mod tests {
                 batch: b"a batch".to_vec(),
                 definitions: definitions.clone(),
                 out_of_order_window_ns: window,
+                is_replayed: false,
             };
             let to = Addressee { writer: 3, number: 12 };
             let sent = Push { to, append }.encode();

@@ -13,6 +13,18 @@ struct QuestionHead {
     /// The writer that is asked.
     #[prost(uint32, tag = "1")]
     writer: u32,
+    /// The newest entry of the log of common files that the sender knows.
+    #[prost(uint64, tag = "2")]
+    common: u64,
+}
+
+/// The question of the node that keeps the requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RemovalQuestion {
+    /// The writer that is asked.
+    pub writer: u32,
+    /// The newest entry of the log of common files that the sender knows.
+    pub common: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -36,18 +48,20 @@ struct ReportHead {
     done: Vec<DoneHead>,
 }
 
-/// The bytes of the question for a writer.
+/// The bytes of a question.
 #[must_use]
-pub fn encode_question(writer: u32) -> Vec<u8> {
-    frame::seal(Kind::Removed, Vec::new(), &QuestionHead { writer })
+pub fn encode_question(question: RemovalQuestion) -> Vec<u8> {
+    let RemovalQuestion { writer, common } = question;
+    frame::seal(Kind::Removed, Vec::new(), &QuestionHead { writer, common })
 }
 
 /// Reads them.
 ///
 /// # Errors
 /// See [`Damaged`].
-pub fn decode_question(bytes: &[u8]) -> Result<u32, Damaged> {
-    Ok(frame::open::<QuestionHead>(Kind::Removed, bytes)?.head.writer)
+pub fn decode_question(bytes: &[u8]) -> Result<RemovalQuestion, Damaged> {
+    let QuestionHead { writer, common } = frame::open(Kind::Removed, bytes)?.head;
+    Ok(RemovalQuestion { writer, common })
 }
 
 /// The bytes of the answer; `None` says that another writer was asked.
@@ -94,7 +108,8 @@ mod tests {
 
     #[test]
     fn what_is_told_comes_as_it_was_sent() {
-        assert_eq!(decode_question(&encode_question(7)), Ok(7));
+        let question = RemovalQuestion { writer: 7, common: u64::MAX };
+        assert_eq!(decode_question(&encode_question(question)), Ok(question));
         let totals = |entries| RemovedTotals { entries, line_bytes: entries * 9 };
         let done = [(DeleteId(0), totals(0)), (DeleteId(u32::MAX), totals(u64::MAX / 9))].into();
         let report = RemovalReport { owned: vec![0, 5, u16::MAX], done };

@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, StatusCode};
-use logsvc_http::{Admission, Disconnect, Request, RequestHead, Response, ResponseBody, Service};
+use logsvc_http::{
+    Admission, ChunkSource, Disconnect, Request, RequestHead, Response, ResponseBody, Service,
+};
 use logsvc_runtime::Reservation;
 
 use crate::forward;
@@ -15,6 +17,8 @@ use crate::frame::Damaged;
 pub(crate) const PUSH_PATH: &str = "/v1/push";
 /// Where questions go.
 pub(crate) const QUESTION_PATH: &str = "/v1/question";
+/// Where questions go whose new entries are followed.
+pub(crate) const TAIL_PATH: &str = "/v1/tail";
 
 /// Where it is asked what was removed.
 pub(crate) const REMOVED_PATH: &str = "/v1/removed";
@@ -56,6 +60,17 @@ pub trait Answerer: 'static {
 
     /// Answers a client's request that another node has sent on ([`crate::forward`]) for this writer.
     async fn forwarded(&self, request: Request, writer: u32) -> Response;
+
+    /// Takes the bytes of a [`crate::question::Sent`]; gives what makes words
+    /// ([`crate::tail::WordWriter`]) until nobody reads them any more, which `disconnect` says.
+    ///
+    /// # Errors
+    /// The bytes are no question of a tail.
+    async fn tail(
+        &self,
+        message: &[u8],
+        disconnect: &Disconnect,
+    ) -> Result<Box<dyn ChunkSource>, Damaged>;
 }
 
 /// See the module.
@@ -73,8 +88,8 @@ impl<A: Answerer> Service for PeerService<A> {
     fn admit(&self, head: &RequestHead, _peer: SocketAddr) -> Admission {
         let max_bytes = match (&head.method, &head.path[..]) {
             (&Method::POST, PUSH_PATH) => PUSH_MAX_BYTES,
-            (&Method::POST, QUESTION_PATH) => QUESTION_MAX_BYTES,
             (&Method::POST, REMOVED_PATH) => REMOVED_MAX_BYTES,
+            (&Method::POST, QUESTION_PATH | TAIL_PATH) => QUESTION_MAX_BYTES,
             (_, path) if path.starts_with(forward::PREFIX) => forward::MAX_BYTES,
             _ => {
                 let text = "this port is for other nodes of the cluster\n";
@@ -97,19 +112,23 @@ impl<A: Answerer> Service for PeerService<A> {
         let Request { head, body, disconnect, .. } = request;
         let (message, memory) = body.into_parts();
         let answered = match &head.path[..] {
-            PUSH_PATH => self.0.push(message, memory).await,
-            REMOVED_PATH => self.0.removed(&message).await,
+            REMOVED_PATH => self.0.removed(&message).await.map(ResponseBody::Full),
+            PUSH_PATH => self.0.push(message, memory).await.map(ResponseBody::Full),
+            TAIL_PATH => {
+                let _memory = memory;
+                self.0.tail(&message, &disconnect).await.map(ResponseBody::Chunks)
+            }
             _ => {
                 let _memory = memory;
-                self.0.question(&message, &disconnect).await
+                self.0.question(&message, &disconnect).await.map(ResponseBody::Full)
             }
         };
         match answered {
-            Ok(bytes) => {
+            Ok(body) => {
                 let mut response = Response::new(StatusCode::OK);
                 let octets = HeaderValue::from_static("application/octet-stream");
                 response.headers.insert(CONTENT_TYPE, octets);
-                response.body = ResponseBody::Full(bytes);
+                response.body = body;
                 response
             }
             Err(damaged) => Response::text(StatusCode::BAD_REQUEST, format!("{damaged}\n")),

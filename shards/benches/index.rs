@@ -145,7 +145,8 @@ impl Bench {
             builder.end();
         }
         let batch = builder.finish();
-        let append = AppendRequest { batch, definitions, out_of_order_window_ns: None };
+        let append =
+            AppendRequest { batch, definitions, out_of_order_window_ns: None, is_replayed: false };
         match self.ask(ShardRequest::Append(append)).0 {
             Some(ShardReply::Append(Ok(_))) => {}
             other => panic!("{other:?}"),

@@ -17,7 +17,7 @@ use crate::manifest::{LiveSegment, SegmentName, ToldEdit};
 use crate::retention::RetentionPolicy;
 use crate::scan::{LeafReply, LeafRequest, Listed, ScanError, ScanJob};
 use crate::scope::TenantScope;
-use crate::tail::{TailBatch, TailJoin, TailPoll};
+use crate::tail::{TailBatch, TailFollow, TailJoin, TailPoll};
 use crate::types::{Cancellation, OwnedPartitions, StreamDefinition, StreamPartitions, TimeRange};
 use crate::wal::format::WalName;
 use crate::wal::writer::WalUnavailable;
@@ -37,6 +37,8 @@ pub struct AppendRequest {
     /// Entries older than their stream's newest one by more than this many ns are
     /// refused; `None` accepts any order.
     pub out_of_order_window_ns: Option<i64>,
+    /// They come from the log of an ended writer. Tails do not show them as new ones.
+    pub is_replayed: bool,
 }
 
 /// Which streams a question is about.
@@ -74,6 +76,8 @@ pub enum ShardRequest {
     /// Follow the new entries of a query; answered as [`ShardRequest::Leaf`], with the entries that
     /// came before the request.
     TailJoin(TailJoin),
+    /// The same without the entries that came before; answered once it follows, with no batch.
+    TailFollow(TailFollow),
     /// Ask for new entries of the tails of the calling core.
     TailPoll(TailPoll),
     /// End a subscription of the calling core.
@@ -249,7 +253,7 @@ pub enum ShardReply {
     /// To [`ShardRequest::LabelNames`], [`ShardRequest::LabelValues`] and [`ShardRequest::Series`]:
     /// why there is no list.
     Unlisted(ScanError),
-    /// To [`ShardRequest::TailPoll`] and [`ShardRequest::TailClose`].
+    /// To [`ShardRequest::TailFollow`], [`ShardRequest::TailPoll`] and [`ShardRequest::TailClose`].
     Tailed(Vec<TailBatch>),
     /// To [`ShardRequest::Reach`].
     Reached,

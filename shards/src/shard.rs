@@ -108,6 +108,7 @@ struct PendingAppend {
     slots: Vec<Slot>,
     outcome: AppendOutcome,
     reserved_bytes: u64,
+    is_replayed: bool,
 }
 
 /// See the module.
@@ -370,6 +371,12 @@ impl Shard {
                 self.tail_join(join, reply_to, context.now, effects);
                 return;
             }
+            ShardRequest::TailFollow(follow) => {
+                match self.tail_follow(follow, reply_to.caller(), context.now) {
+                    Ok(()) => ShardReply::Tailed(Vec::new()),
+                    Err(error) => ShardReply::Leaf(Err(error)),
+                }
+            }
             ShardRequest::TailPoll(poll) => {
                 self.tail_poll(poll, reply_to, context.now, effects);
                 return;
@@ -451,7 +458,7 @@ impl Shard {
                 let kept = self.append_section(slot, &section);
                 kept_bytes += kept;
                 // Otherwise it was pushed again, and all of it is known.
-                if kept > 0 {
+                if kept > 0 && !waiting.is_replayed {
                     self.tail_section(slot, &section);
                 }
             }

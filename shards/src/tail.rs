@@ -11,16 +11,21 @@
 
 use std::sync::Arc;
 
-use logsvc_logql::engine::{EntryBlock, MetadataColumn, Needs, PlanError};
-use logsvc_proto::Labels;
-use logsvc_runtime::Reservation;
+use logsvc_logql::engine::{EntryBlock, LeafPlan, MetadataColumn, Needs, PlanError};
+use logsvc_proto::{Labels, StreamId};
+use logsvc_runtime::{Budget, Reservation};
 
 use crate::deletion::{HiddenEntries, Hiding, ShownEntries, StreamDeletions};
 use crate::scan::{LeafRequest, intern};
+use crate::scope::TenantScope;
+use logsvc_segment::batch::{BatchBuilder, Section, SectionEntry};
 use logsvc_segment::head::HeadBlock;
 
+/// The memory of an entry in a copy besides its line and its metadata, in bytes.
+const ENTRY_OVERHEAD_BYTES: usize = 16;
+
 /// Dropped entries that a batch lists; more are only counted.
-pub(crate) const DROPPED_LISTED_MAX: usize = 1000;
+pub const DROPPED_LISTED_MAX: usize = 1000;
 
 /// Opens a subscription, if it is not open, and gives the entries that came before the request.
 #[derive(Debug)]
@@ -33,6 +38,21 @@ pub struct TailJoin {
     pub queue_max_bytes: usize,
     /// The query for the entries that came before; its tenants and matchers are the subscription's.
     pub history: LeafRequest,
+}
+
+/// [`TailJoin`] without a history.
+#[derive(Clone, Debug)]
+pub struct TailFollow {
+    /// As [`TailJoin::subscription`].
+    pub subscription: u64,
+    /// As [`TailJoin::epoch`].
+    pub epoch: u64,
+    /// As [`TailJoin::queue_max_bytes`].
+    pub queue_max_bytes: usize,
+    /// Whose streams.
+    pub tenants: TenantScope,
+    /// Has the matchers of the streams, whose patterns were checked.
+    pub plan: Arc<LeafPlan>,
 }
 
 /// Asks for new entries. Answered when there are some, or when the core asks again.
@@ -95,6 +115,58 @@ impl TailBlock {
         memory: Reservation,
     ) -> TailBlock {
         TailBlock { labels, entries, deletions, memory }
+    }
+
+    /// A copy of a section that another node has sent; `None` if there is no memory for it. Nothing
+    /// of it is hidden. The section must be one that was checked.
+    pub fn of_section(
+        labels: Arc<Labels>,
+        section: &Section<'_>,
+        memory: &Budget,
+    ) -> Option<TailBlock> {
+        let bytes: usize = section.entries().map(|entry| copy_bytes(&entry)).sum();
+        let memory = memory.try_reserve(bytes as u64)?;
+        let entries = copy_of(section.entries(), section.entry_count(), section.lines.len());
+        Some(TailBlock::new(labels, entries, None, memory))
+    }
+
+    /// Writes the entries that no request for deletion hides as a section of a batch, if there are
+    /// any; tells how many.
+    ///
+    /// # Errors
+    /// The allowance of `hidden` stops it.
+    pub fn write_shown(
+        &self,
+        stream: StreamId,
+        hidden: &mut HiddenEntries,
+        batch: &mut BatchBuilder,
+    ) -> Result<u64, PlanError> {
+        let mut marks = vec![false; self.entries.len()];
+        if let Some(deletions) = &self.deletions {
+            self.with_columns(0, |block| {
+                let filters = deletions.filters.iter().map(|filter| Hiding::from(&**filter));
+                hidden.mark(filters, &self.labels, block, &mut marks, |_, _| {})
+            })?;
+        }
+        let shown = marks.iter().filter(|is_hidden| !**is_hidden).count() as u64;
+        if shown == 0 {
+            return Ok(0);
+        }
+        batch.begin(stream);
+        for (index, _) in marks.iter().enumerate().filter(|(_, is_hidden)| !**is_hidden) {
+            batch.push_entry(&SectionEntry {
+                timestamp_ns: self.entries.timestamps_ns()[index],
+                line: self.entries.line(index),
+                metadata: self.entries.metadata(index),
+            });
+        }
+        batch.end();
+        Ok(shown)
+    }
+
+    /// Times of all entries in ns since the Unix epoch, in the order in which they became visible.
+    pub fn timestamps_ns(&self) -> &[i64] {
+        self.entries.timestamps_ns()
     }
 
     /// Labels of the stream.
@@ -163,6 +235,24 @@ impl TailBlock {
             sorted: entries.is_sorted(),
         })
     }
+}
+
+/// Memory of an entry in a copy, in bytes, about.
+pub(crate) fn copy_bytes(entry: &SectionEntry<'_>) -> usize {
+    ENTRY_OVERHEAD_BYTES + entry.line.len() + entry.metadata.encoded_len()
+}
+
+/// A copy of so many entries, whose lines have so many bytes together.
+pub(crate) fn copy_of<'a>(
+    entries: impl Iterator<Item = SectionEntry<'a>>,
+    count: usize,
+    lines_len: usize,
+) -> HeadBlock {
+    let mut copy = HeadBlock::with_capacity(count, lines_len);
+    for entry in entries {
+        copy.push(entry.timestamp_ns, entry.line, entry.metadata);
+    }
+    copy
 }
 
 /// Numbers of a shard's tails.

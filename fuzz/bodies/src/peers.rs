@@ -1,11 +1,14 @@
 //! Messages between nodes out of arbitrary bytes. Bytes that are no frame are what a whole frame
 //! has: the first two tell the length of its head, at the end. What was read is true.
 
-use logsvc_logql::engine::LeafPlan;
+use logsvc_logql::engine::{LeafPlan, Unlimited};
 use logsvc_peers::frame::{Kind, close};
 use logsvc_peers::push::{Push, PushReply};
 use logsvc_peers::question::{Asked, Reply, Sent};
+use logsvc_peers::tail::{TailWord, WordWriter, Words};
+use logsvc_runtime::Budget;
 use logsvc_segment::batch::sections;
+use logsvc_shards::deletion::HiddenEntries;
 use std::sync::Arc;
 
 use crate::logql::leaf_plans;
@@ -93,4 +96,45 @@ pub fn reply_to(asked: &Asked, bytes: &[u8]) -> bool {
     let again = Reply::decode(&bytes, asked).expect("what was read can be written");
     assert_eq!(again.encode(asked), bytes);
     true
+}
+
+/// Reads the frame of a word of a tail, and a row of words. The first byte is the number of entries.
+///
+/// # Panics
+/// When what was read does not come back as it is, or more memory is reserved than there is.
+#[must_use]
+pub fn tail_word(data: &[u8]) -> bool {
+    let Some((entries, bytes)) = data.split_first() else { return false };
+    let memory = Budget::new("tails", 1 << 20);
+    let mut words = Words::new(memory.clone());
+    let (first, rest) = bytes.split_at(bytes.len() / 2);
+    let row = words.push(first).and_then(|_| words.push(rest));
+    drop((row, words));
+    assert_eq!(memory.used_bytes(), 0);
+    let frame = framed(Kind::TailWord, bytes);
+    let Ok(word) = TailWord::decode(&frame, u32::from(*entries), &memory) else { return false };
+    let bytes = rewritten(&word);
+    let again = words_of(&bytes, &Budget::new("tails", 64 << 20));
+    assert_eq!(rewritten(&again), bytes);
+    true
+}
+
+/// The one word that bytes have.
+fn words_of(bytes: &[u8], memory: &Budget) -> TailWord {
+    let words = Words::new(memory.clone()).push(bytes).expect("what was read can be written");
+    words.into_iter().next().expect("a word")
+}
+
+/// A word as its sender writes it.
+fn rewritten(word: &TailWord) -> Vec<u8> {
+    let mut writer = WordWriter::new(word.number);
+    let dropped = word.dropped.iter().map(|(labels, time_ns)| (labels, *time_ns));
+    writer.dropped(dropped, word.dropped_count);
+    let mut hidden = HiddenEntries::new(Box::new(Unlimited));
+    for part in &word.parts {
+        let write = |stream, batch: &mut _| part.write_shown(stream, &mut hidden, batch);
+        writer.part(part.labels(), write).expect("nothing stops it");
+    }
+    word.end.iter().for_each(|end| writer.end(end));
+    writer.finish()
 }

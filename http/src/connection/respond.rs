@@ -151,7 +151,7 @@ impl<R: Runtime, L: Listener, S: Service> Connection<R, L, S> {
         // A body that turns out to be short is sent like one that was made at
         // once, and one that fails at its start still gets a proper error.
         let mut start = Vec::new();
-        while start.len() < self.shared.config.compress_min_bytes {
+        while !source.is_live() && start.len() < self.shared.config.compress_min_bytes {
             match self.watching(source.next()).await {
                 Some(Ok(piece)) if start.is_empty() => start = piece,
                 Some(Ok(piece)) => start.extend_from_slice(&piece),

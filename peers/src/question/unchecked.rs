@@ -129,6 +129,12 @@ impl UncheckedSent {
         self.estimate
     }
 
+    /// Who is to answer.
+    #[must_use]
+    pub fn to(&self) -> Addressee {
+        self.to
+    }
+
     /// How long the sender waits for the answer.
     #[must_use]
     pub fn timeout(&self) -> Duration {

@@ -18,7 +18,7 @@ use logsvc_peers::push::{Push, PushReply};
 use logsvc_peers::question::{Asked, Question, Reply};
 use logsvc_proto::TenantId;
 use logsvc_runtime::sim::{SimRuntime, for_each_seed};
-use logsvc_runtime::{Account, Denied, Runtime};
+use logsvc_runtime::{Account, Budget, Denied, Runtime};
 use logsvc_shards::deletion::DeletionVersion;
 use logsvc_shards::messages::AppendRequest;
 use support::{FOUND, NEWER, NodeUnderTest, PATIENCE, SILENT, Sender, Step, text_of_found};
@@ -34,6 +34,7 @@ fn push(batch: &[u8]) -> Bytes {
         batch: batch.to_vec(),
         definitions: Vec::new(),
         out_of_order_window_ns: None,
+        is_replayed: false,
     };
     Push { to: Addressee { writer: 1, number: 1 }, append }.encode().into()
 }
@@ -267,6 +268,26 @@ async fn a_kept_connection_that_was_closed_is_replaced(runtime: SimRuntime) {
     node.finish().await;
 }
 
+/// The first words come although they are short and the answer has no end.
+async fn words_come_at_once_and_end_with_their_reader(runtime: SimRuntime) {
+    let node = NodeUnderTest::start(&runtime);
+    let sender = Sender::new(&runtime);
+    let memory = Budget::new("tails", 1 << 20);
+    let mut following =
+        sender.peers.follow(&node.address, question(0), &memory).await.expect("an answer");
+    let mut numbers = Vec::new();
+    while numbers.len() < 2 {
+        let words = following.next().await.expect("words").expect("more words");
+        numbers.extend(words.iter().map(|word| word.number));
+    }
+    assert_eq!(numbers, [1, 2]);
+    assert_eq!(node.answerer.tails_gone.get(), 0);
+    drop(following);
+    support::until(&runtime, || node.answerer.tails_gone.get() == 1).await;
+    drop(sender);
+    node.finish().await;
+}
+
 macro_rules! cases {
     ($($case:ident $name:ident;)*) => {
         mod on_sim {
@@ -290,4 +311,5 @@ cases! {
     an_answer_needs_memory memory;
     odd_answers_are_refused odd_answers;
     a_kept_connection_that_was_closed_is_replaced restarted;
+    words_come_at_once_and_end_with_their_reader words;
 }

@@ -8,16 +8,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::future::LocalBoxFuture;
 use http::header::HeaderValue;
 use http::{Method, StatusCode};
 use logsvc_http::client::{Client, ClientConfig, ClientRequest, Target};
-use logsvc_http::{Disconnect, Request, Response, ServerConfig, serve};
+use logsvc_http::{ChunkError, ChunkSource, Disconnect, Request, Response, ServerConfig, serve};
 use logsvc_peers::client::{Peers, Traffic};
 use logsvc_peers::frame::Damaged;
 use logsvc_peers::push::{Push, PushReply};
 use logsvc_peers::question::{Found, Reply, Sent};
 use logsvc_peers::removal;
 use logsvc_peers::service::{Answerer, PeerService};
+use logsvc_peers::tail::WordWriter;
 use logsvc_runtime::sim::SimRuntime;
 use logsvc_runtime::{
     Budget, Dial, Latch, Listener, Monotonic, PlainDialer, Reader, Reservation, Runtime, Writer,
@@ -42,12 +44,14 @@ pub(crate) struct TestAnswerer {
     pub(crate) pushes: Cell<usize>,
     /// Questions for whose answer nobody waited.
     pub(crate) gone: Cell<usize>,
+    /// Tails that have ended.
+    pub(crate) tails_gone: Rc<Cell<usize>>,
 }
 
 impl Answerer for TestAnswerer {
     async fn removed(&self, message: &[u8]) -> Result<Vec<u8>, Damaged> {
-        let writer = removal::decode_question(message)?;
-        Ok(removal::encode_report((writer == 1).then(Default::default).as_ref()))
+        let question = removal::decode_question(message)?;
+        Ok(removal::encode_report((question.writer == 1).then(Default::default).as_ref()))
     }
 
     /// Says what has come.
@@ -88,6 +92,49 @@ impl Answerer for TestAnswerer {
             }
         };
         Ok(reply.encode(&question.asked))
+    }
+
+    async fn tail(
+        &self,
+        message: &[u8],
+        disconnect: &Disconnect,
+    ) -> Result<Box<dyn ChunkSource>, Damaged> {
+        let Sent { to, .. } = Sent::decode(message)?;
+        Ok(Box::new(TestWords {
+            number: to.number,
+            disconnect: disconnect.clone(),
+            gone: Rc::clone(&self.tails_gone),
+        }))
+    }
+}
+
+/// Two words at once, and then none until nobody reads them any more.
+struct TestWords {
+    number: u64,
+    disconnect: Disconnect,
+    gone: Rc<Cell<usize>>,
+}
+
+impl ChunkSource for TestWords {
+    fn next(&mut self) -> LocalBoxFuture<'_, Option<Result<Vec<u8>, ChunkError>>> {
+        Box::pin(async {
+            if self.number > 1 {
+                self.disconnect.wait().await;
+                return None;
+            }
+            self.number += 1;
+            Some(Ok(WordWriter::new(self.number).finish()))
+        })
+    }
+
+    fn is_live(&self) -> bool {
+        true
+    }
+}
+
+impl Drop for TestWords {
+    fn drop(&mut self) {
+        self.gone.set(self.gone.get() + 1);
     }
 }
 

@@ -103,7 +103,7 @@ fn noise_is_harmless() {
         }
         let _ = (peers::push(&bytes), peers::push_reply(&bytes));
         let _ = (peers::question(&bytes), peers::reply(&bytes));
-        let _ = peers::reply_to(&lists()[0], &bytes);
+        let _ = (peers::reply_to(&lists()[0], &bytes), peers::tail_word(&bytes));
     }
 }
 

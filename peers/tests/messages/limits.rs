@@ -3,6 +3,8 @@
 use logsvc_peers::frame::{Kind, close};
 use logsvc_peers::push::{Push, PushReply};
 use logsvc_peers::question::{Asked, Reply, Sent};
+use logsvc_peers::tail::TailWord;
+use logsvc_runtime::Budget;
 
 use crate::counting::measured;
 
@@ -36,14 +38,18 @@ fn long_lists_of_nothing_take_memory_in_proportion() {
             framed(Kind::PushReply),
             framed(Kind::Question),
             framed(Kind::Reply),
+            framed(Kind::TailWord),
         ];
         let asked = Asked::Leaves(Vec::new());
-        let [push, push_reply, sent, reply] = frames;
+        let [push, push_reply, sent, reply, word] = frames;
         let (_, _, of_push) = measured(|| Push::decode(push).map(drop));
         let (_, _, of_push_reply) = measured(|| PushReply::decode(&push_reply).map(drop));
         let (_, _, of_question) = measured(|| Sent::decode(&sent).map(drop));
         let (_, _, of_reply) = measured(|| Reply::decode(&reply, &asked).map(drop));
-        for (what, bytes) in [of_push, of_push_reply, of_question, of_reply].iter().enumerate() {
+        let memory = Budget::new("tails", 1 << 20);
+        let (_, _, of_word) = measured(|| TailWord::decode(&word, 0, &memory).map(drop));
+        let all = [of_push, of_push_reply, of_question, of_reply, of_word];
+        for (what, bytes) in all.iter().enumerate() {
             assert!(*bytes < most, "{what}: {bytes} bytes for {:?}", &head[..8]);
         }
     }

@@ -8,3 +8,4 @@ mod limits;
 mod questions;
 mod replies;
 mod support;
+mod words;

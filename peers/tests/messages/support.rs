@@ -156,8 +156,12 @@ pub(crate) fn push() -> Vec<u8> {
         StreamDefinition { id: StreamId::new(&tenant, &labels), tenant, labels }
     };
     let definitions = ["a", "b"].map(definition).to_vec();
-    let append =
-        AppendRequest { batch: b"a batch".to_vec(), definitions, out_of_order_window_ns: Some(7) };
+    let append = AppendRequest {
+        batch: b"a batch".to_vec(),
+        definitions,
+        out_of_order_window_ns: Some(7),
+        is_replayed: false,
+    };
     Push { to: to(12), append }.encode()
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::websocket::WebSocket;
 use crate::support::{Client, DataDir, SECOND_NS, Server, entry, now_ns, query, stream};
 
 /// Longest time until others have taken over what a node had.
@@ -187,4 +188,41 @@ fn nothing_is_lost_when_nodes_come_leave_and_die() {
     all_have(&[&fifth], base, count());
     let metrics = fifth.get("/memberlist");
     assert!(metrics.text().contains("node-1"), "{}", metrics.text());
+}
+
+#[test]
+fn a_tail_shows_what_all_nodes_take() {
+    let cluster = Cluster::new();
+    let (first, second, third) = (cluster.start(1), cluster.start(2), cluster.start(3));
+    insist(&mut first.client(), now_ns(), 0);
+    thread::sleep(Duration::from_secs(6));
+    let target = query::target("/loki/api/v1/tail", &[("query", "{app=\"cluster\"}")]);
+    let opened = WebSocket::open(third.address(), &target, &[]);
+    let mut tail = opened.unwrap_or_else(|reply| panic!("{}: {}", reply.status, reply.text()));
+    let mut shown = tail.lines(STREAMS as usize);
+    for number in 1..20 {
+        let node = if number % 2 == 0 { &first } else { &second };
+        insist(&mut node.client(), now_ns(), number);
+    }
+    shown.extend(tail.lines(19 * STREAMS as usize));
+    second.kill();
+    // Taken by the heirs of its partitions.
+    insist(&mut first.client(), now_ns(), 20);
+    shown.extend(tail.lines(STREAMS as usize));
+    let mut expected: Vec<String> = (0..=20)
+        .flat_map(|number| (0..STREAMS).map(move |name| format!("{name} {number}")))
+        .collect();
+    shown.sort_unstable();
+    expected.sort_unstable();
+    assert!(shown == expected, "just all lines, each once");
+    // The last words of the one that has died are asked for again, and nothing is shown again.
+    thread::sleep(Duration::from_secs(3));
+    insist(&mut third.client(), now_ns(), 21);
+    let mut shown = tail.lines(STREAMS as usize);
+    shown.sort_unstable();
+    assert!(shown.iter().all(|line| line.ends_with(" 21")), "{shown:?}");
+    tail.close();
+    drop(first.stop());
+    let log = third.stop();
+    assert!(!log.contains("\"ERROR\"") && !log.contains("panicked"), "{log}");
 }

@@ -59,6 +59,12 @@ impl CommonView {
         since > 0 && self.keeper_since == since
     }
 
+    /// Whether the node keeps the files.
+    #[must_use]
+    pub fn is_keeper(&self) -> bool {
+        self.keeper_since > 0
+    }
+
     /// The number of the newest entry.
     #[must_use]
     pub fn number(&self) -> u64 {

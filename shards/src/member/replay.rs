@@ -135,6 +135,7 @@ async fn append<R: Runtime>(
             batch: batch.batch.clone(),
             definitions: batch.definitions.clone(),
             out_of_order_window_ns: None,
+            is_replayed: true,
         })
     };
     loop {

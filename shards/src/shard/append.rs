@@ -175,6 +175,7 @@ impl Shard {
             self.deferred.push(request, reply_to, since);
             return;
         }
+        let is_replayed = request.is_replayed;
         let admitted = self.admit(request, may_wait, context);
         if let Err(Refusal::NoMemory(_)) = admitted {
             self.sealing.seal_soon();
@@ -194,7 +195,8 @@ impl Shard {
                 }
                 self.head_memory.in_log_bytes += reserved_bytes;
                 self.ownership.note_begun();
-                let pending = PendingAppend { reply_to, slots, outcome, reserved_bytes };
+                let pending =
+                    PendingAppend { reply_to, slots, outcome, reserved_bytes, is_replayed };
                 self.wal.add(&batch, admission.definitions_len, pending);
                 recycle(batch);
             }
@@ -270,14 +272,15 @@ impl Shard {
         refused: &[StreamId],
         context: StepContext,
     ) -> Result<Admitted, Refusal> {
-        let AppendRequest { mut batch, definitions, out_of_order_window_ns } = request;
+        let AppendRequest { mut batch, definitions, out_of_order_window_ns, is_replayed } = request;
         let mut refused_streams = Vec::new();
         if !refused.is_empty() {
             (batch, refused_streams) = self.without_streams(&batch, refused)?;
         }
         let mut admission = match self.look_at(&batch, out_of_order_window_ns) {
             Err(AppendError::UnknownStream) => {
-                let request = AppendRequest { batch, definitions, out_of_order_window_ns };
+                let request =
+                    AppendRequest { batch, definitions, out_of_order_window_ns, is_replayed };
                 return Err(Refusal::Unknown(request));
             }
             other => other?,
@@ -298,7 +301,7 @@ impl Shard {
         if !self.head_memory.reserved.try_grow(admission.cost_bytes) {
             // The answer to the push tells which entries were taken out. A second try would not
             // know of them, so the rest is not tried again.
-            let request = AppendRequest { batch, definitions, out_of_order_window_ns };
+            let request = AppendRequest { batch, definitions, out_of_order_window_ns, is_replayed };
             return Err(if too_far_behind.is_empty() && refused_streams.is_empty() {
                 Refusal::NoMemory(request)
             } else {

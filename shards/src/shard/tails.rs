@@ -18,20 +18,18 @@ use super::{Effect, Shard, StreamState};
 use crate::deletion::{DeleteFilter, DeleteFilters, StreamDeletions};
 use crate::index::{LabelIndex, Slot};
 use crate::messages::ShardReply;
+use crate::scan::ScanError;
 use crate::scope::TenantScope;
 use crate::tail::{
-    DROPPED_LISTED_MAX, TailBatch, TailBlock, TailDropped, TailJoin, TailPart, TailPoll, TailStatus,
+    DROPPED_LISTED_MAX, TailBatch, TailBlock, TailDropped, TailFollow, TailJoin, TailPart,
+    TailPoll, TailStatus, copy_bytes, copy_of,
 };
 use logsvc_segment::batch::{Section, SectionEntry};
-use logsvc_segment::head::HeadBlock;
 
 /// Copies are made in pieces of about this many bytes of lines, and of at most this
 /// many entries.
 const PIECE_BYTES: usize = 64 << 10;
 const PIECE_ENTRIES: usize = 1024;
-
-/// The memory of an entry in a copy besides its line and its metadata, in bytes.
-const ENTRY_OVERHEAD_BYTES: usize = 16;
 
 /// A core that has not asked for so long has forgotten its subscriptions.
 const SILENT_MAX_TIME: Duration = Duration::from_secs(60);
@@ -208,16 +206,13 @@ impl Tails {
         for entry in entries.clone() {
             count += 1;
             lines_len += entry.line.len();
-            piece_bytes += ENTRY_OVERHEAD_BYTES + entry.line.len() + entry.metadata.encoded_len();
+            piece_bytes += copy_bytes(&entry);
             if lines_len >= PIECE_BYTES || count == PIECE_ENTRIES {
                 break;
             }
         }
         let memory = self.memory.try_reserve(piece_bytes as u64)?;
-        let mut copy = HeadBlock::with_capacity(count, lines_len);
-        for entry in entries.by_ref().take(count) {
-            copy.push(entry.timestamp_ns, entry.line, entry.metadata);
-        }
+        let copy = copy_of(entries.by_ref().take(count), count, lines_len);
         Some(Arc::new(TailBlock::new(Arc::clone(labels), copy, hiding.cloned(), memory)))
     }
 
@@ -242,16 +237,17 @@ impl Tails {
     fn open(
         &mut self,
         core: CoreId,
-        join: &TailJoin,
+        follow: TailFollow,
         matchers: Vec<CompiledMatcher>,
     ) -> SubscriptionIndex {
+        let TailFollow { subscription: id, epoch, queue_max_bytes, tenants, .. } = follow;
         let subscription = Subscription {
             core,
-            id: join.subscription,
-            tenants: join.history.tenants.clone(),
+            id,
+            tenants,
             matchers,
-            epoch: join.epoch,
-            queue_max_bytes: join.queue_max_bytes,
+            epoch,
+            queue_max_bytes,
             parts: Vec::new(),
             queued_bytes: 0,
             dropped: Vec::new(),
@@ -263,7 +259,7 @@ impl Tails {
             self.subscriptions.len() - 1
         });
         self.subscriptions[index] = Some(subscription);
-        self.by_id.insert((core, join.subscription), index as SubscriptionIndex);
+        self.by_id.insert((core, id), index as SubscriptionIndex);
         index as SubscriptionIndex
     }
 
@@ -333,34 +329,35 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         let core = reply_to.caller();
-        let history = join.history.clone();
+        let TailJoin { subscription, epoch, queue_max_bytes, history } = join;
+        let (tenants, plan) = (history.tenants.clone(), Arc::clone(&history.plan));
+        let follow = TailFollow { subscription, epoch, queue_max_bytes, tenants, plan };
         // Entries of the snapshot come before the join, later entries behind it.
-        let (job, matchers) = match (self.scan_job(history), join.history.plan.compiled_matchers())
-        {
-            (Ok(job), Ok(matchers)) => (job, matchers),
-            (Err(error), _) => {
-                effects.push(Effect::Reply(reply_to, ShardReply::Leaf(Err(error))));
-                return;
-            }
-            (_, Err(error)) => {
-                let error = crate::scan::ScanError::Plan(error.to_string());
-                effects.push(Effect::Reply(reply_to, ShardReply::Leaf(Err(error))));
-                return;
-            }
-        };
-        if !self.stop.begun {
-            self.subscribe(core, &join, matchers, now);
-        }
-        effects.push(Effect::Scan(Box::new(job), reply_to));
+        let job = self.scan_job(history).and_then(|job| {
+            self.tail_follow(follow, core, now)?;
+            Ok(job)
+        });
+        effects.push(match job {
+            Ok(job) => Effect::Scan(Box::new(job), reply_to),
+            Err(error) => Effect::Reply(reply_to, ShardReply::Leaf(Err(error))),
+        });
     }
 
-    fn subscribe(
+    /// Opens a subscription, or begins another epoch of it.
+    ///
+    /// # Errors
+    /// A pattern is bad.
+    pub(super) fn tail_follow(
         &mut self,
+        follow: TailFollow,
         core: CoreId,
-        join: &TailJoin,
-        matchers: Vec<CompiledMatcher>,
         now: Monotonic,
-    ) {
+    ) -> Result<(), ScanError> {
+        let matchers = follow.plan.compiled_matchers();
+        let matchers = matchers.map_err(|error| ScanError::Plan(error.to_string()))?;
+        if self.stop.begun {
+            return Ok(());
+        }
         let tails = &mut self.tails;
         let asking = tails.cores.entry(core).or_insert_with(|| Asking {
             waiting: None,
@@ -368,19 +365,20 @@ impl Shard {
             heard: now,
         });
         asking.heard = now;
-        if let Some(&index) = tails.by_id.get(&(core, join.subscription)) {
+        if let Some(&index) = tails.by_id.get(&(core, follow.subscription)) {
             if let Some(subscription) = &mut tails.subscriptions[index as usize] {
-                subscription.epoch = join.epoch;
+                subscription.epoch = follow.epoch;
             }
-            return;
+            return Ok(());
         }
-        let index = tails.open(core, join, matchers);
-        let Some(subscription) = &tails.subscriptions[index as usize] else { return };
+        let index = tails.open(core, follow, matchers);
+        let Some(subscription) = &tails.subscriptions[index as usize] else { return Ok(()) };
         for slot in matched(&self.index, &self.streams, subscription) {
             let indices = &mut self.streams[slot as usize].tails;
             tails.tailed_streams += u64::from(indices.is_none());
             indices.get_or_insert_default().push(index);
         }
+        Ok(())
     }
 
     pub(super) fn tail_poll(

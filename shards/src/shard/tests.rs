@@ -304,7 +304,12 @@ pub(in crate::shard) fn push(sections: &[(&StreamDefinition, &[(i64, &str)])]) -
         builder.end();
     }
     let definitions = sections.iter().map(|(definition, _)| (*definition).clone()).collect();
-    AppendRequest { batch: builder.finish(), definitions, out_of_order_window_ns: None }
+    AppendRequest {
+        batch: builder.finish(),
+        definitions,
+        out_of_order_window_ns: None,
+        is_replayed: false,
+    }
 }
 
 fn everything(matcher_groups: &[&str], range: TimeRange) -> StreamSelection {

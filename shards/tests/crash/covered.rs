@@ -39,6 +39,7 @@ fn write(simulation: &Simulation, ledger: &Ledger) {
             batch: builder.finish(),
             definitions: vec![stream.clone()],
             out_of_order_window_ns: None,
+            is_replayed: false,
         };
         let reply = send_append(&cluster.caller(0), cluster.layout.core_of(stream.id), request);
         let outcome = cluster.run(append_outcome(reply.expect("the lanes have room")));

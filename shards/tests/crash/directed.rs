@@ -21,6 +21,7 @@ fn push(cluster: &Cluster<'_>, ledger: &Ledger, line: &str) -> Result<AppendOutc
         batch: builder.finish(),
         definitions: vec![stream.clone()],
         out_of_order_window_ns: None,
+        is_replayed: false,
     };
     let shard = cluster.layout.core_of(stream.id);
     let reply = send_append(&cluster.caller(0), shard, request).expect("the lanes have room");

@@ -282,7 +282,12 @@ fn what_was_acknowledged_comes_back_as_pushes() {
         pushed += batches.len();
         heir.run(async move {
             for HeritageBatch { batch, definitions, entries } in batches {
-                let request = AppendRequest { batch, definitions, out_of_order_window_ns: None };
+                let request = AppendRequest {
+                    batch,
+                    definitions,
+                    out_of_order_window_ns: None,
+                    is_replayed: false,
+                };
                 let reply = send_append(&caller, 0, request).expect("the lane has room");
                 let outcome = append_outcome(reply).await.expect("it lives").expect("it is stored");
                 assert_eq!(outcome.accepted, entries);

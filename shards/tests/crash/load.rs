@@ -274,7 +274,12 @@ impl Client {
                 .partition(|(name, _)| shares && *name == b"level");
             builder.push_sharing(entry.timestamp_ns, &entry.line, &shared, own.into_iter());
         }
-        AppendRequest { batch: builder.finish(), definitions, out_of_order_window_ns: window_ns }
+        AppendRequest {
+            batch: builder.finish(),
+            definitions,
+            out_of_order_window_ns: window_ns,
+            is_replayed: false,
+        }
     }
 
     fn settle(

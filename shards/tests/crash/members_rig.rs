@@ -271,7 +271,12 @@ fn append(stream: u32, numbers: std::ops::Range<u64>) -> AppendRequest {
     }
     builder.end();
     let definitions = vec![definition];
-    AppendRequest { batch: builder.finish(), definitions, out_of_order_window_ns: None }
+    AppendRequest {
+        batch: builder.finish(),
+        definitions,
+        out_of_order_window_ns: None,
+        is_replayed: false,
+    }
 }
 
 impl Client {
@@ -333,6 +338,7 @@ impl Client {
             batch: push.batch.clone(),
             definitions: push.definitions.clone(),
             out_of_order_window_ns: None,
+            is_replayed: false,
         };
         let reply = Box::pin(self.call(&owner, core, ShardRequest::Append(request)));
         let timer = Box::pin(sleep(&self.runtime, PUSH_PATIENCE));

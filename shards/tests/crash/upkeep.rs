@@ -80,6 +80,7 @@ pub(crate) fn try_push(
         batch: builder.finish(),
         definitions: vec![stream.clone()],
         out_of_order_window_ns: None,
+        is_replayed: false,
     };
     let reply = send_append(&cluster.caller(0), cluster.layout.core_of(stream.id), request);
     cluster.run(append_outcome(reply.expect("the lanes have room")))

@@ -196,7 +196,12 @@ impl<'s> Life<'s> {
                 .partition(|(name, _)| shares && *name == b"level");
             builder.push_sharing(entry.timestamp_ns, &entry.line, &shared, own.into_iter());
         }
-        AppendRequest { batch: builder.finish(), definitions, out_of_order_window_ns: None }
+        AppendRequest {
+            batch: builder.finish(),
+            definitions,
+            out_of_order_window_ns: None,
+            is_replayed: false,
+        }
     }
 
     /// Sends a random push to all shards that it concerns.

@@ -475,7 +475,8 @@ impl Expiring {
         }
         let definitions = vec![self.stream.clone()];
         let batch = builder.finish();
-        let request = AppendRequest { batch, definitions, out_of_order_window_ns: None };
+        let request =
+            AppendRequest { batch, definitions, out_of_order_window_ns: None, is_replayed: false };
         let shard = cluster.layout.core_of(self.stream.id);
         let reply = send_append(&cluster.caller(0), shard, request).expect("the lanes have room");
         let outcome = cluster.run(append_outcome(reply)).expect("an answer");

@@ -1,4 +1,5 @@
-//! Gathers what the nodes of a cluster have removed, for the one that keeps the requests for deletion.
+//! Gathers what the nodes of a cluster have removed, for the one that keeps the requests for deletion, and
+//! tells them at once when it has changed something: tails follow it soon. Queries do not need that.
 //!
 //! What can go wrong: a node does not answer. Then the requests stay as they are until it does, or until
 //! others own its partitions.
@@ -10,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{Either, join_all, select};
 use logsvc_cluster::map::{Epoch, MemberInfo};
-use logsvc_peers::removal::{decode_report, encode_question};
+use logsvc_peers::removal::{RemovalQuestion, decode_report, encode_question};
 use logsvc_runtime::{Latch, Runtime};
 use logsvc_shards::deletion::{DeletionReply, DeletionRequest, RemovalReport};
 use logsvc_shards::member::Routes;
@@ -26,15 +27,23 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Goes on until the latch is triggered. For core 0.
 pub(in crate::front) async fn gather<R: Runtime>(core: std::rc::Rc<Core<R>>, stop: Latch) {
     let mut stopped = pin!(stop.wait());
+    let Some(common) = core.cluster().map(|cluster| cluster.common.clone()) else { return };
+    let mut told = 0;
     loop {
         let step = async {
-            if wants_reports(&core).await {
-                if let Some(reports) = reports(&core).await {
+            let view = common.get();
+            let has_news = view.is_keeper() && view.number() > told;
+            if has_news || wants_reports(&core).await {
+                let reports = reports(&core, view.number()).await;
+                told = view.number();
+                if let Some(reports) = reports {
                     // It says again whether it wants some.
                     drop(core.ask_keeper(DeletionRequest::Reported(reports)).await);
                 }
             }
-            core.runtime.sleep_until(core.runtime.now().after(INTERVAL)).await;
+            let news = pin!(common.when(|newer| newer.is_keeper() && newer.number() > told));
+            let later = pin!(core.runtime.sleep_until(core.runtime.now().after(INTERVAL)));
+            select(news, later).await;
         };
         if let Either::Left(_) = select(&mut stopped, pin!(step)).await {
             return;
@@ -48,23 +57,27 @@ async fn wants_reports<R: Runtime>(core: &Core<R>) -> bool {
 }
 
 /// The reports of all nodes; `None` if one of them says nothing.
-async fn reports<R: Runtime>(core: &Core<R>) -> Option<Vec<RemovalReport>> {
+async fn reports<R: Runtime>(core: &Core<R>, common: u64) -> Option<Vec<RemovalReport>> {
     let routes: Arc<Routes> = core.routes()?;
-    let asked =
-        routes.map.members.iter().map(|(&epoch, info)| report_of(core, &routes, epoch, info));
+    let asked = routes
+        .map
+        .members
+        .iter()
+        .map(|(&epoch, info)| report_of(core, &routes, (epoch, info), common));
     join_all(asked).await.into_iter().collect()
 }
 
 async fn report_of<R: Runtime>(
     core: &Core<R>,
     routes: &Routes,
-    epoch: Epoch,
-    info: &MemberInfo,
+    (epoch, info): (Epoch, &MemberInfo),
+    common: u64,
 ) -> Option<RemovalReport> {
     if epoch == routes.me {
         return core.removal_report().await;
     }
-    let question = Bytes::from(encode_question(epoch.0));
+    let question = RemovalQuestion { writer: epoch.0, common };
+    let question = Bytes::from(encode_question(question));
     let answered = core.peers.get()?.removed(&info.address, question, TIMEOUT).await;
     let report = answered.and_then(|bytes| {
         decode_report(&bytes).map_err(|damaged| logsvc_peers::client::Unanswered::Damaged {

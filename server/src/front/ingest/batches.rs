@@ -389,6 +389,7 @@ impl<R: Runtime> Ingest<R> {
             batch: filled.builder.finish(),
             definitions: new_streams.map(|stream| stream.definition(tenant)).collect(),
             out_of_order_window_ns: (window_ns > 0 && ages != Ages::Any).then_some(window_ns),
+            is_replayed: false,
         };
         let streams = filled.streams;
         let reply = match to {

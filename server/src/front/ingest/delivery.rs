@@ -254,11 +254,9 @@ pub(crate) fn split(append: AppendRequest, targets: &Targets) -> Vec<(Target, Ap
         let Some(batch) = batch else { continue };
         let is_here = |definition: &&StreamDefinition| targets.place_of(definition.id) == place;
         let definitions = append.definitions.iter().filter(is_here).cloned().collect();
-        let out_of_order_window_ns = append.out_of_order_window_ns;
-        split.push((
-            targets.list()[place],
-            AppendRequest { batch, definitions, out_of_order_window_ns },
-        ));
+        let AppendRequest { out_of_order_window_ns, is_replayed, .. } = append;
+        let part = AppendRequest { batch, definitions, out_of_order_window_ns, is_replayed };
+        split.push((targets.list()[place], part));
     }
     split
 }

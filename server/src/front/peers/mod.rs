@@ -1,5 +1,5 @@
-//! Answers other nodes: takes entries of partitions that this node owns, and answers for its part of
-//! their queries.
+//! Answers other nodes: takes entries of partitions that this node owns, answers for its part of their
+//! queries, and tells new entries for their tails.
 //!
 //! Guarantees: nothing here asks another node, so nodes never wait for each other in a circle. Memory
 //! and places of a question are of this node. Its work ends when the node that has asked goes away.
@@ -9,20 +9,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
-use logsvc_http::{Disconnect, Request, Response};
+use logsvc_http::{ChunkSource, Disconnect, Request, Response};
 use logsvc_peers::frame::{Damaged, Failure};
 use logsvc_peers::push::{Push, PushReply};
 use logsvc_peers::question::{Asked, NotChecked, Reply, Sent, UncheckedSent};
 use logsvc_peers::removal::{decode_question, encode_report};
 use logsvc_peers::service::Answerer;
 use logsvc_proto::error::ApiError;
-use logsvc_runtime::{Grant, Reservation, Runtime, SideQueue};
+use logsvc_runtime::{Account, Grant, Reservation, Runtime, SideQueue};
 use logsvc_segment::batch::sections;
 use logsvc_shards::messages::{AppendOutcome, ShardReply, ShardRequest};
 use logsvc_shards::scan::{PartAllowance, stop_of};
 use logsvc_shards::types::Cancellation;
 
 use super::core::Core;
+use super::core::errors::{node_stopping, too_busy};
 use super::core::targets::Target;
 use super::ingest::delivery::{add, split};
 use super::ingest::outcome::{Took, took};
@@ -32,6 +33,7 @@ use super::query::owners::{Bounds, HereReply};
 use super::query::queue::QueueKind;
 use super::query::tenants::Tenants;
 use super::query::{self, Querier};
+use super::tail::{Refusal, Relay, Relays};
 
 /// Questions of up to so many bytes compile in less than a millisecond.
 const SHORT_QUESTION_BYTES: usize = 4 << 10;
@@ -47,6 +49,7 @@ pub(crate) struct PeerAnswers<R: Runtime> {
     forwarded: Forwarded,
     core: Rc<Core<R>>,
     querier: Rc<Querier<R>>,
+    relays: Relays<R>,
 }
 
 impl<R: Runtime> PeerAnswers<R> {
@@ -54,9 +57,48 @@ impl<R: Runtime> PeerAnswers<R> {
     pub(super) fn new(
         core: Rc<Core<R>>,
         querier: Rc<Querier<R>>,
+        relays: Relays<R>,
         forwarded: Forwarded,
     ) -> PeerAnswers<R> {
-        PeerAnswers { core, querier, forwarded }
+        PeerAnswers { core, querier, relays, forwarded }
+    }
+
+    /// Follows the streams of a question.
+    async fn follow(
+        &self,
+        sent: UncheckedSent,
+        disconnect: &Disconnect,
+    ) -> Result<Relay<R>, NotAnswered> {
+        let routes = self.core.routes();
+        let to = sent.to();
+        if routes.as_ref().is_none_or(|routes| routes.me.0 != to.writer) {
+            return Err(NotAnswered::Failed(node_stopping()));
+        }
+        if routes.is_some_and(|routes| routes.number < to.number) {
+            self.core.tell_heard(to.number);
+        }
+        let busy = || NotAnswered::Failed(too_busy());
+        let memory = self.core.budgets().tails.try_reserve(sent.estimate().bytes);
+        let memory = memory.ok_or_else(busy)?;
+        let queries = &self.core.budgets().queries;
+        let account = Account::open(queries, 0, queries.max_bytes()).ok_or_else(busy)?;
+        let cancellation = CancelOnDrop(Cancellation::default());
+        let allowance =
+            PartAllowance { grant: account.grant(), cancellation: cancellation.0.clone() };
+        let compile = move || sent.checked(&allowance);
+        let queue = Some(SideQueue::Queries);
+        let sent = match inline_or_offloaded(&self.core.runtime, queue, compile).await {
+            Ok(sent) => sent,
+            Err(NotChecked::Stopped(stop)) => {
+                return Err(NotAnswered::Failed(query::errors::stopped(stop)));
+            }
+            Err(NotChecked::Damaged(damaged)) => return Err(NotAnswered::Damaged(damaged)),
+        };
+        let question = sent.question;
+        let Asked::Leaves(leaves) = &question.asked else { return Err(NotAnswered::no_tail()) };
+        let [leaf] = &leaves[..] else { return Err(NotAnswered::no_tail()) };
+        let relay = self.relays.follow(&question.tenants, leaf, memory, disconnect).await;
+        relay.map_err(NotAnswered::Failed)
     }
 
     async fn store(&self, push: Push) -> PushReply {
@@ -168,6 +210,12 @@ enum NotAnswered {
     Failed(ApiError),
 }
 
+impl NotAnswered {
+    fn no_tail() -> NotAnswered {
+        NotAnswered::Damaged(Damaged::Message("a tail has one leaf".to_owned()))
+    }
+}
+
 impl<R: Runtime> Answerer for PeerAnswers<R> {
     async fn push(
         &self,
@@ -184,8 +232,12 @@ impl<R: Runtime> Answerer for PeerAnswers<R> {
     }
 
     async fn removed(&self, message: &[u8]) -> Result<Vec<u8>, Damaged> {
-        let writer = decode_question(message)?;
-        let is_me = self.core.routes().is_some_and(|routes| routes.me.0 == writer);
+        let question = decode_question(message)?;
+        let is_me = self.core.routes().is_some_and(|routes| routes.me.0 == question.writer);
+        let known = self.core.cluster().map_or(0, |cluster| cluster.common.get().number());
+        if is_me && question.common > known {
+            self.core.tell_common(question.common);
+        }
         let report = if is_me { self.core.removal_report().await } else { None };
         Ok(encode_report(report.as_ref()))
     }
@@ -214,6 +266,21 @@ impl<R: Runtime> Answerer for PeerAnswers<R> {
             Err(NotAnswered::Damaged(damaged)) => return Err(damaged),
         };
         Ok(reply.encode(&nothing))
+    }
+
+    async fn tail(
+        &self,
+        message: &[u8],
+        disconnect: &Disconnect,
+    ) -> Result<Box<dyn ChunkSource>, Damaged> {
+        match self.follow(Sent::read(message)?, disconnect).await {
+            Ok(relay) => Ok(Box::new(relay)),
+            Err(NotAnswered::Damaged(damaged)) => Err(damaged),
+            Err(NotAnswered::Failed(error)) => {
+                let number = self.core.routes().map_or(0, |routes| routes.number);
+                Ok(Box::new(Refusal::new(number, failure(&error))))
+            }
+        }
     }
 }
 

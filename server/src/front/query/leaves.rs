@@ -91,7 +91,7 @@ pub(crate) struct Merged {
 
 impl Gathered {
     /// Parts whose memory is reserved, and the work for them.
-    pub(super) fn of(parts: Vec<LeafResult>, memory: Grant, stats: ScanStats) -> Gathered {
+    pub(crate) fn of(parts: Vec<LeafResult>, memory: Grant, stats: ScanStats) -> Gathered {
         Gathered { parts, memory, stats }
     }
 

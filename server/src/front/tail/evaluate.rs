@@ -29,12 +29,19 @@ pub(super) struct TailPipeline {
 }
 
 impl TailPipeline {
+    /// `places`: entries tell their places.
+    ///
     /// # Errors
     /// The query cannot be evaluated.
-    pub(super) fn new(log: &LogExpr, form: Form, now_ns: i64) -> Result<TailPipeline, String> {
+    pub(super) fn new(
+        log: &LogExpr,
+        form: Form,
+        places: bool,
+        now_ns: i64,
+    ) -> Result<TailPipeline, String> {
         let expr = Expr::Log(log.clone());
-        let (streams_only, params) =
-            (shows_streams_only(log, form), Self::params(log, form, now_ns));
+        let params = QueryParams { places, ..Self::params(log, form, now_ns) };
+        let streams_only = shows_streams_only(log, form);
         let plan = Plan::new(&expr, &params).map_err(|error| error.to_string())?;
         let reads_clock = expr.to_string().contains("now");
         Ok(TailPipeline { expr, params, plan, reads_clock, streams_only })
@@ -129,7 +136,7 @@ impl PipelineRun {
 }
 
 /// As the reference shows them: without stages, metadata stays hidden.
-fn shows_streams_only(log: &LogExpr, form: Form) -> bool {
+pub(super) fn shows_streams_only(log: &LogExpr, form: Form) -> bool {
     log.stages.is_empty() && form != Form::Categorized
 }
 
@@ -137,9 +144,11 @@ fn shows_streams_only(log: &LogExpr, form: Form) -> bool {
 /// keep their order.
 pub(super) fn flatten(streams: Vec<StreamResult>, streams_only: bool) -> Vec<Entry> {
     let mut entries = Vec::with_capacity(streams.iter().map(|s| s.entries.len()).sum());
-    for StreamResult { labels, entries: of_stream, .. } in streams {
+    for StreamResult { labels, entries: of_stream, places } in streams {
         let labels = Arc::new(labels);
+        let mut places = places.into_iter();
         entries.extend(of_stream.into_iter().map(|entry| Entry {
+            place: places.next(),
             timestamp_ns: entry.timestamp_ns,
             labels: Arc::clone(&labels),
             line: entry.line,

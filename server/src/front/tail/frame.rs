@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use logsvc_logql::engine::EntryCategories;
+use logsvc_logql::engine::{EntryCategories, EntryPlace};
 use logsvc_proto::Labels;
 use logsvc_proto::encode::{LegacyStreamsWriter, StreamArrayWriter};
 use logsvc_runtime::{Budget, Reservation};
@@ -34,6 +34,8 @@ pub(super) struct Entry {
     pub(super) labels: Arc<Labels>,
     pub(super) line: Box<[u8]>,
     pub(super) categories: Option<Arc<EntryCategories>>,
+    /// What tells it apart from other entries of its time, if that is of use.
+    pub(super) place: Option<EntryPlace>,
 }
 
 impl Entry {

@@ -3,7 +3,10 @@
 //!
 //! A client that joins gets the history first. Entries that come meanwhile wait until
 //! the history is there. Each join begins an epoch in all shards; a client is shown the
-//! entries of its epoch and of later ones, the others are in its history.
+//! entries of its epoch and of later ones, the others are in its history. With several nodes
+//! a group has one client, so there is one epoch.
+
+mod catch_up;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -21,10 +24,12 @@ use logsvc_shards::types::Cancellation;
 
 use super::evaluate::{RUN_ENTRIES, TailPipeline, shared};
 use super::frame::{Entry, Frame, missed_list};
-use super::history::{self, Ask, History};
+use super::history::{self, Ask, History, Shown};
 use super::hub::{Hub, Inbox, Join};
 use super::missed::{Missed, MissedEntry};
+use super::others::Others;
 use super::outbox::Outbox;
+use super::seen::Seen;
 use super::timeline::Timeline;
 use super::{GroupKey, params};
 use crate::front::query::execute::CancelOnDrop;
@@ -75,6 +80,12 @@ struct Group<R: Runtime> {
     joining: Vec<Joining>,
     timeline: Timeline,
     missed: Missed,
+    /// The other nodes, if there are any.
+    others: Option<Others<R>>,
+    /// What is to come of what was missed.
+    missed_history: Option<History>,
+    /// What was shown, if there are other nodes.
+    seen: Seen,
     queue_max_bytes: usize,
     /// Something was missed because this core had too much to do or to send.
     overloaded: bool,
@@ -93,8 +104,9 @@ pub(super) async fn run<R: Runtime>(
 ) {
     let (expr, form, now_ns) = (Arc::clone(&log), key.form, hub.core.runtime.unix_nanos());
     let queue = (!Estimate::of_stages(&log).is_short()).then_some(SideQueue::Queries);
+    let places = hub.core.cluster().is_some();
     let live = inline_or_offloaded(&hub.core.runtime, queue, move || {
-        TailPipeline::new(&expr, form, now_ns)
+        TailPipeline::new(&expr, form, places, now_ns)
     })
     .await;
     let live = match live {
@@ -107,6 +119,7 @@ pub(super) async fn run<R: Runtime>(
     };
     let mut group = Group {
         timeline: Timeline::new(key.delay_s, &hub.core.budgets().tails),
+        seen: Seen::new(&hub.core.budgets().tails),
         next_turn: hub.core.runtime.now(),
         hub,
         key,
@@ -118,12 +131,15 @@ pub(super) async fn run<R: Runtime>(
         members: Vec::new(),
         joining: Vec::new(),
         missed: Missed::default(),
+        others: None,
+        missed_history: None,
         queue_max_bytes: QUEUE_BYTES,
         overloaded: false,
         starved: false,
     };
     loop {
         group.begin_joins();
+        group.follow_others();
         if group.hub.core.runtime.now() >= group.next_turn {
             group.turn().await;
         }
@@ -166,7 +182,11 @@ impl<R: Runtime> Group<R> {
             epoch: self.epoch,
             queue_max_bytes: self.queue_max_bytes,
         };
-        match history::ask(&self.hub, &ask) {
+        let history = match self.hub.core.cluster() {
+            Some(_) => ask_others(&self.hub, &ask, &self.inbox, &mut self.others),
+            None => history::ask(&self.hub, &ask),
+        };
+        match history {
             Ok(history) => self.joining.push(Joining {
                 epoch: self.epoch,
                 outboxes,
@@ -235,15 +255,24 @@ impl<R: Runtime> Group<R> {
             let (parts, later) = rest.split_at(taken);
             rest = later;
             let now_ns = self.hub.core.runtime.unix_nanos();
-            for entry in shared(self.entries_of(parts, now_ns).await?) {
-                if let Err(entry) = self.timeline.push(entry, first.epoch, now_ns) {
-                    self.overloaded = true;
-                    self.missed.add(&missed_list(&[entry]), 1);
-                }
-            }
+            let entries = shared(self.entries_of(parts, now_ns).await?);
+            self.take_new(entries, first.epoch, now_ns);
             self.hub.core.runtime.yield_now().await;
         }
         Ok(())
+    }
+
+    /// Takes entries that the group shows, unless it has shown them.
+    fn take_new(&mut self, entries: Vec<Rc<Entry>>, epoch: u64, now_ns: i64) {
+        for entry in entries {
+            if !is_new(&mut self.seen, &entry) {
+                continue;
+            }
+            if let Err(entry) = self.timeline.push(entry, epoch, now_ns) {
+                self.overloaded = true;
+                self.missed.add(&missed_list(&[entry]), 1);
+            }
+        }
     }
 
     /// The entries of parts that pass the pipeline.
@@ -362,6 +391,9 @@ impl<R: Runtime> Group<R> {
         match result {
             Ok(entries) => {
                 for entry in shared(entries) {
+                    if !is_new(&mut self.seen, &entry) {
+                        continue;
+                    }
                     if let Err(entry) = joining.timeline.push(entry, joining.epoch, now_ns) {
                         self.missed.add(&missed_list(&[entry]), 1);
                     }
@@ -394,14 +426,18 @@ impl<R: Runtime> Group<R> {
         let timelines = self.joining.iter().filter(|joining| joining.history.is_none());
         let timelines = timelines.map(|joining| &joining.timeline).chain([&self.timeline]);
         let due_ns = timelines.filter_map(Timeline::next_due_ns).min();
+        // What was missed is asked for once the history is there.
+        let has_history = self.joining.iter().all(|joining| joining.history.is_none());
+        let others = self.others.as_ref().filter(|_| has_history);
+        let asks_again = others.map_or(Monotonic::NEVER, Others::next_due);
         let due_ns = match due_ns {
             _ if self.inbox.has_batches() => i64::MIN,
             Some(due_ns) => due_ns,
-            None => return Monotonic::NEVER,
+            None => return asks_again,
         };
         let left_ns = due_ns.saturating_sub(self.hub.core.runtime.unix_nanos());
         let left = Duration::from_nanos(u64::try_from(left_ns).unwrap_or(0));
-        self.hub.core.runtime.now().after(left).max(self.next_turn)
+        self.hub.core.runtime.now().after(left).max(self.next_turn).min(asks_again)
     }
 
     /// Waits for clients, entries, histories, or the time of the next turn.
@@ -419,8 +455,13 @@ impl<R: Runtime> Group<R> {
                 if let Some(history) = &mut joining.history
                     && let Poll::Ready(result) = history.as_mut().poll(cx)
                 {
-                    return Poll::Ready(Some((index, result)));
+                    return Poll::Ready(Some((Some(index), result)));
                 }
+            }
+            if let Some(missed) = &mut self.missed_history
+                && let Poll::Ready(result) = missed.as_mut().poll(cx)
+            {
+                return Poll::Ready(Some((None, result)));
             }
             if self.inbox.poll_changed(cx).is_ready() || sleep.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(None);
@@ -428,8 +469,28 @@ impl<R: Runtime> Group<R> {
             Poll::Pending
         })
         .await;
-        if let Some((index, result)) = come {
-            self.take_history(index, result);
+        match come {
+            Some((Some(index), result)) => self.take_history(index, result),
+            Some((None, result)) => self.take_missed(result),
+            None => {}
         }
     }
+}
+
+/// Whether an entry was not shown before, as far as that is known.
+fn is_new(seen: &mut Seen, entry: &Entry) -> bool {
+    entry.place.is_none_or(|place| seen.is_new(entry.timestamp_ns, place))
+}
+
+/// Follows the shards of all nodes, and asks them for the history once they are followed.
+fn ask_others<R: Runtime>(
+    hub: &Rc<Hub<R>>,
+    ask: &Ask<'_>,
+    inbox: &Rc<Inbox>,
+    others: &mut Option<Others<R>>,
+) -> Result<History, String> {
+    let question = history::question(hub, ask)?;
+    let followed = Others::follow(hub, ask.subscription, inbox, question, ask.queue_max_bytes)?;
+    let ready = others.insert(followed).ready();
+    history::ask_owners(hub, ask, Shown::History, &ready)
 }

@@ -2,7 +2,7 @@
 //! the limit on sent bytes.
 //!
 //! One task per shard polls that shard for new entries of all groups of this core; it runs while
-//! there are groups.
+//! there are groups, or other nodes that follow this one.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,15 +11,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use logsvc_logql::engine::LeafPlan;
+use logsvc_proto::error::ApiError;
+use logsvc_runtime::mesh::PendingReply;
 use logsvc_runtime::{CoreId, Monotonic, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
-use logsvc_shards::tail::{TailBatch, TailPoll};
+use logsvc_shards::scope::TenantScope;
+use logsvc_shards::tail::{DROPPED_LISTED_MAX, TailBatch, TailDropped, TailFollow, TailPoll};
 
 use super::counts::TailCounts;
 use super::group;
 use super::outbox::Outbox;
 use super::{GroupKey, TailRequest};
 use crate::front::core::Core;
+use crate::front::query::Querier;
 use crate::metrics::Metric;
 
 /// Bytes that all tails of a core together are sent in a second, and at once after a pause. It
@@ -35,9 +40,13 @@ const RETRY_AFTER: Duration = Duration::from_millis(20);
 /// Memory of entries that wait for a group, in bytes; further entries are missed.
 const WAITING_MAX_BYTES: usize = 16 << 20;
 
+/// The epoch of the entries of a group that nobody joins later.
+pub(super) const EPOCH: u64 = 1;
+
 /// See the module.
 pub(super) struct Hub<R: Runtime> {
     pub(super) core: Rc<Core<R>>,
+    pub(super) querier: Rc<Querier<R>>,
     pub(super) counts: Arc<TailCounts>,
     groups: RefCell<BTreeMap<GroupKey, (u64, Rc<Inbox>)>>,
     inboxes: RefCell<BTreeMap<u64, Rc<Inbox>>>,
@@ -63,7 +72,8 @@ pub(super) struct Join {
     pub(super) outbox: Rc<Outbox>,
 }
 
-/// The inbox of a group's task.
+/// The inbox of a group's task, or of another node's. Batches that have no room are counted as
+/// dropped.
 #[derive(Default)]
 pub(super) struct Inbox {
     inner: RefCell<Waiting>,
@@ -74,6 +84,8 @@ struct Waiting {
     joins: Vec<Join>,
     batches: Vec<TailBatch>,
     batches_bytes: usize,
+    /// Something had no room since batches were taken.
+    has_dropped: bool,
     changed: bool,
     waker: Option<Waker>,
 }
@@ -91,15 +103,29 @@ impl Inbox {
         }
     }
 
-    /// Says that a client has left.
+    /// Says that a client has left, or that something else has changed.
     pub(super) fn notice(&self) {
         self.change(|_| {});
     }
 
-    fn push(&self, batch: TailBatch) {
+    /// Adds a batch.
+    pub(super) fn push(&self, mut batch: TailBatch) {
         self.change(|waiting| {
             let bytes: usize = batch.parts.iter().map(|part| part.block.held_bytes()).sum();
-            waiting.batches_bytes += bytes;
+            let has_room = waiting.batches_bytes + bytes <= WAITING_MAX_BYTES;
+            if has_room || waiting.batches_bytes == 0 {
+                waiting.batches_bytes += bytes;
+            } else {
+                drop_parts(&mut batch);
+                waiting.has_dropped = true;
+                if let Some(last) = waiting.batches.last_mut().filter(|last| last.parts.is_empty())
+                {
+                    last.dropped_count += batch.dropped_count;
+                    let room = DROPPED_LISTED_MAX.saturating_sub(last.dropped.len());
+                    last.dropped.extend(batch.dropped.into_iter().take(room));
+                    return;
+                }
+            }
             waiting.batches.push(batch);
         });
     }
@@ -116,11 +142,11 @@ impl Inbox {
         !self.inner.borrow().batches.is_empty()
     }
 
-    /// The batches, and whether there are more bytes in them than may wait.
+    /// The batches, and whether some had no room.
     pub(super) fn take_batches(&self) -> (Vec<TailBatch>, bool) {
         let inner = &mut *self.inner.borrow_mut();
-        let bytes = std::mem::take(&mut inner.batches_bytes);
-        (std::mem::take(&mut inner.batches), bytes > WAITING_MAX_BYTES)
+        inner.batches_bytes = 0;
+        (std::mem::take(&mut inner.batches), std::mem::take(&mut inner.has_dropped))
     }
 
     /// Ready when something has changed since it was ready before.
@@ -138,11 +164,13 @@ impl Inbox {
 
 impl<R: Runtime> Hub<R> {
     /// Without tails.
-    pub(super) fn new(core: Rc<Core<R>>, counts: Arc<TailCounts>) -> Hub<R> {
+    pub(super) fn new(querier: Rc<Querier<R>>, counts: Arc<TailCounts>) -> Hub<R> {
+        let core = Rc::clone(&querier.core);
         let shards = usize::from(core.runtime.core_count());
         Hub {
             output: Cell::new((OUTPUT_MAX_BYTES_PER_S, core.runtime.now())),
             core,
+            querier,
             counts,
             groups: RefCell::default(),
             inboxes: RefCell::default(),
@@ -171,13 +199,19 @@ impl<R: Runtime> Hub<R> {
     }
 
     fn start_group(self: &Rc<Self>, request: &TailRequest) -> Rc<Inbox> {
-        let id = self.last_id.get() + 1;
-        self.last_id.set(id);
         let inbox = Rc::new(Inbox::default());
+        let id = self.open(&inbox);
         self.groups.borrow_mut().insert(request.key.clone(), (id, Rc::clone(&inbox)));
-        self.inboxes.borrow_mut().insert(id, Rc::clone(&inbox));
         let (hub, key, log) = (Rc::clone(self), request.key.clone(), Arc::clone(&request.log));
         drop(self.core.runtime.spawn(group::run(hub, key, log, id, Rc::clone(&inbox))));
+        inbox
+    }
+
+    /// Begins to fill an inbox with what the subscriptions of the returned number get.
+    pub(super) fn open(self: &Rc<Self>, inbox: &Rc<Inbox>) -> u64 {
+        let id = self.last_id.get() + 1;
+        self.last_id.set(id);
+        self.inboxes.borrow_mut().insert(id, Rc::clone(inbox));
         for shard in (0..self.core.runtime.core_count()).map(CoreId) {
             let was_asked =
                 std::mem::replace(&mut self.shards.borrow_mut()[shard.index()].is_asked, true);
@@ -185,17 +219,44 @@ impl<R: Runtime> Hub<R> {
                 drop(self.core.runtime.spawn(ask_shard(Rc::clone(self), shard)));
             }
         }
-        inbox
+        id
+    }
+
+    /// Subscribes to the streams of a leaf in all shards, without what came before.
+    ///
+    /// # Errors
+    /// The node is too busy. Some shards may have been subscribed to.
+    pub(super) fn follow(
+        &self,
+        id: u64,
+        queue_max_bytes: usize,
+        tenants: &TenantScope,
+        plan: &Arc<LeafPlan>,
+    ) -> Result<Vec<PendingReply<ShardReply>>, ApiError> {
+        self.core.ask_all(|| {
+            ShardRequest::TailFollow(TailFollow {
+                subscription: id,
+                epoch: EPOCH,
+                queue_max_bytes,
+                tenants: tenants.clone(),
+                plan: Arc::clone(plan),
+            })
+        })
     }
 
     /// Forgets a group, whose task ends, and closes its subscriptions.
     pub(super) fn end_group(self: &Rc<Self>, key: &GroupKey, id: u64) {
-        self.inboxes.borrow_mut().remove(&id);
         let mut groups = self.groups.borrow_mut();
         if groups.get(key).is_some_and(|(known, _)| *known == id) {
             groups.remove(key);
         }
         drop(groups);
+        self.close(id);
+    }
+
+    /// Closes subscriptions, and forgets their inbox.
+    pub(super) fn close(self: &Rc<Self>, id: u64) {
+        self.inboxes.borrow_mut().remove(&id);
         for shard in (0..self.core.runtime.core_count()).map(CoreId) {
             self.shards.borrow_mut()[shard.index()].queue_max_bytes.remove(&id);
             if self.core.lanes.call(shard, ShardRequest::TailClose(id)).is_err() {
@@ -246,6 +307,20 @@ impl<R: Runtime> Hub<R> {
                 inbox.push(batch);
             }
         }
+    }
+}
+
+/// Counts the entries of a batch as dropped.
+fn drop_parts(batch: &mut TailBatch) {
+    for part in std::mem::take(&mut batch.parts) {
+        let (labels, times_ns) = (part.block.labels(), part.block.timestamps_ns());
+        batch.dropped_count += times_ns.len() as u64;
+        let room = DROPPED_LISTED_MAX.saturating_sub(batch.dropped.len());
+        batch.dropped.extend(times_ns.iter().take(room).map(|&timestamp_ns| TailDropped {
+            epoch: part.epoch,
+            labels: Arc::clone(labels),
+            timestamp_ns,
+        }));
     }
 }
 

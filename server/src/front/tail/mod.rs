@@ -7,6 +7,10 @@
 //! ([`history`]); each shard takes its snapshot and begins to follow in one step, so nothing is
 //! missed or shown twice.
 //!
+//! A node that is one of many follows all of them ([`others`]), and each of them tells its new entries
+//! ([`relay`]). The history is a query to all owners that begins when all are followed; entries of both
+//! are shown once ([`seen`]). Whenever a node has come or gone, such a query finds what was missed.
+//!
 //! Guarantees: tails never hold pushes up. Entries on their way are bounded by the memory for
 //! tails, the output of a core by [`hub::OUTPUT_MAX_BYTES_PER_S`], and the queue of one client by
 //! [`outbox::OUTBOX_MAX_BYTES`]; entries over these bounds are dropped and listed in
@@ -20,7 +24,10 @@ mod group;
 mod history;
 mod hub;
 mod missed;
+mod others;
 mod outbox;
+mod relay;
+mod seen;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -49,6 +56,7 @@ pub(crate) use counts::TailCounts;
 use evaluate::TailPipeline;
 use frame::Form;
 use hub::Hub;
+pub(crate) use relay::{Refusal, Relay, Relays};
 
 /// Longest `delay_for`, in seconds.
 const DELAY_MAX_S: i64 = 5;
@@ -70,6 +78,8 @@ struct GroupKey {
     query: String,
     delay_s: u32,
     form: Form,
+    /// If there are other nodes, each client has a group of its own: nobody joins one that runs.
+    nonce: u64,
 }
 
 /// A tail that has been checked.
@@ -94,7 +104,12 @@ pub(crate) struct Tails<R: Runtime> {
 impl<R: Runtime> Tails<R> {
     /// No tail is open. `counts` covers all cores.
     pub(crate) fn new(querier: Rc<Querier<R>>, counts: Arc<TailCounts>) -> Tails<R> {
-        Tails { hub: Rc::new(Hub::new(Rc::clone(&querier.core), counts)), querier }
+        Tails { hub: Rc::new(Hub::new(Rc::clone(&querier), counts)), querier }
+    }
+
+    /// What follows the shards of this node for others.
+    pub(crate) fn relays(&self) -> Relays<R> {
+        Relays(Rc::clone(&self.hub))
     }
 
     /// Answers a request for a tail: with a WebSocket, or with an error.
@@ -107,7 +122,6 @@ impl<R: Runtime> Tails<R> {
         let params = params::of(request);
         let named = params.as_ref().ok().and_then(|params| params.get_non_empty("tenant"));
         let tenant = core.tenant_or(&request.head, named)?;
-        core.check_alone("live tails")?;
         let params = params?;
         let limits = core.limits(&tenant);
         let bad_request = |error: String| ApiError::bad_request(error);
@@ -164,7 +178,8 @@ impl<R: Runtime> Tails<R> {
         if let Err(error) = check_query(&limits, &expr, time, limit as usize) {
             return Ok(refuse(error.message));
         }
-        let key = GroupKey { tenant, query: expr.to_string(), delay_s, form };
+        let nonce = if core.cluster().is_some() { core.runtime.random_u64() } else { 0 };
+        let key = GroupKey { tenant, query: expr.to_string(), delay_s, form, nonce };
         let max_tails = limits.max_concurrent_tail_requests;
         let tail = TailRequest { key, log, start_ns, limit, max_tails };
         let hub = Rc::clone(&self.hub);

@@ -26,7 +26,7 @@ fn memory() -> Budget {
 fn entry(timestamp_ns: i64, line: &str) -> Rc<Entry> {
     let labels = Labels::from_pairs([("app", "a")]).expect("labels");
     let line = line.as_bytes().into();
-    Rc::new(Entry { timestamp_ns, labels: Arc::new(labels), line, categories: None })
+    Rc::new(Entry { timestamp_ns, labels: Arc::new(labels), line, categories: None, place: None })
 }
 
 fn lines(released: Vec<(u64, Rc<Entry>)>) -> Vec<String> {
@@ -225,7 +225,7 @@ fn queries_without_stages_show_streams_only() {
         ("{app=`a`}", Form::Categorized, false),
         ("{app=`a`} | json", Form::Plain, false),
     ] {
-        let live = TailPipeline::new(&log(query), form, 0).expect("a plan");
+        let live = TailPipeline::new(&log(query), form, false, 0).expect("a plan");
         assert_eq!(live.shows_streams_only(), streams_only, "{query} {form:?}");
     }
     assert!(flatten(Vec::new(), true).is_empty());
@@ -242,7 +242,7 @@ fn the_old_interface_filters_by_pattern() {
     // A bad pattern is found with all others, when the pipeline is made.
     let bad = with_line_filter(&Expr::Log(log(r#"{app="a"}"#)), "(").expect("text");
     let Expr::Log(bad) = bad else { panic!("a metric query") };
-    assert!(TailPipeline::new(&bad, Form::Legacy, 0).is_err());
+    assert!(TailPipeline::new(&bad, Form::Legacy, false, 0).is_err());
     assert!(filtered(r#"rate({app="a"}[1m])"#, "x").is_err());
     assert_ne!(Dialect::V1, Dialect::Legacy);
 }

@@ -263,7 +263,12 @@ fn metadata_travels_along() {
     builder.push(2, b"without", std::iter::empty::<(&str, &str)>());
     builder.end();
     let batch = builder.finish();
-    let request = AppendRequest { batch, definitions: vec![a], out_of_order_window_ns: None };
+    let request = AppendRequest {
+        batch,
+        definitions: vec![a],
+        out_of_order_window_ns: None,
+        is_replayed: false,
+    };
     bench.append(request).unwrap();
     let batch = bench.polled();
     batch.parts[0].block.with_columns(0, |columns| {

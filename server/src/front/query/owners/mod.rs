@@ -39,7 +39,7 @@ use crate::front::core::errors::node_stopping;
 pub(crate) use here::HereReply;
 
 /// How long a question waits for owners that do not answer. A takeover takes less.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What all owners have found, with its memory.
 #[derive(Debug)]
@@ -265,7 +265,8 @@ pub(crate) fn api_error(failure: Failure) -> ApiError {
     ApiError { retry_after_s, ..ApiError::new(status, text) }
 }
 
-fn no_owner() -> ApiError {
+/// The owner of some partitions has gone, and nobody has taken them over yet.
+pub(crate) fn no_owner() -> ApiError {
     let text = "the owner of a part of the streams does not answer, and no other node has taken \
                 them over yet";
     ApiError { retry_after_s: Some(1), ..ApiError::unavailable(text) }
