@@ -93,6 +93,7 @@ impl Wal {
                 batch: builder.finish(),
                 definitions: vec![stream.clone()],
                 out_of_order_window_ns: None,
+                is_replayed: false,
             };
             let reply = send_append(&cluster.caller(0), cluster.layout.core_of(stream.id), request);
             let reply = reply.expect("the lanes have room");

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::deletion::DeletionVersion;
-use crate::tail::{DROPPED_LISTED_MAX, TailBatch, TailJoin, TailPart, TailPoll, TailStatus};
+use crate::tail::{
+    DROPPED_LISTED_MAX, TailBatch, TailFollow, TailJoin, TailPart, TailPoll, TailStatus,
+};
 
 const QUEUE_MAX_BYTES: usize = 1 << 20;
 
@@ -357,4 +359,24 @@ fn entries_of_requests_for_deletion_are_hidden_from_tails() {
     assert_eq!(lines(30), [(30, 14), (31, 14), (32, 14)]);
     filter.end_at(since.next());
     assert_eq!(lines(13), [(13, 14), (14, 14), (15, 14)]);
+}
+
+#[test]
+fn who_follows_gets_what_comes_and_nothing_that_is_replayed() {
+    let mut bench = Bench::new();
+    let a = app("a");
+    bench.append(push(&[(&a, &[(1, "old")])])).unwrap();
+    let TailJoin { subscription, epoch, queue_max_bytes, history } = join(3, 1, "{app=`a`}");
+    let LeafRequest { tenants, plan, .. } = history;
+    let follow = TailFollow { subscription, epoch, queue_max_bytes, tenants, plan };
+    let reply = bench.ask(ShardRequest::TailFollow(follow));
+    assert!(matches!(reply, ShardReply::Tailed(batches) if batches.is_empty()));
+    let replayed = AppendRequest { is_replayed: true, ..push(&[(&a, &[(2, "of another")])]) };
+    bench.append(replayed).unwrap();
+    bench.append(push(&[(&a, &[(3, "new")])])).unwrap();
+    assert_eq!(shown(&bench.polled()), shows(&[(1, 3, "new")]));
+    // Whoever sends again what was replayed sends nothing new.
+    bench.append(push(&[(&a, &[(2, "of another")])])).unwrap();
+    let mut poll = bench.poll();
+    assert!(bench.tailed(&mut poll).is_none());
 }
