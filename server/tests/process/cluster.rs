@@ -2,7 +2,7 @@
 //! nodes come, leave and die with their disks, and nothing that was acknowledged is lost or doubled.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,18 +18,24 @@ const STREAMS: i64 = 40;
 /// The nodes of a test: each has a loopback address of its own for the others.
 struct Cluster {
     folder: DataDir,
-    /// The second and the third byte of their addresses, which no other test has.
+    /// The second and the third byte of their addresses, which no other process has.
     net: (u8, u8),
+    /// The fourth byte of the first address, which no other test has.
+    first: u8,
 }
+
+/// Tests of this process that have begun.
+static TESTS: AtomicU8 = AtomicU8::new(0);
 
 impl Cluster {
     fn new() -> Cluster {
         let process = std::process::id();
-        Cluster { folder: DataDir::new(), net: ((process >> 8) as u8 | 64, process as u8) }
+        let first = 10 * TESTS.fetch_add(1, Ordering::Relaxed);
+        Cluster { folder: DataDir::new(), net: ((process >> 8) as u8 | 64, process as u8), first }
     }
 
     fn ip(&self, node: u8) -> String {
-        format!("127.{}.{}.{node}", self.net.0, self.net.1)
+        format!("127.{}.{}.{}", self.net.0, self.net.1, self.first + node)
     }
 
     /// Starts a node with an empty folder.
