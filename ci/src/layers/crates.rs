@@ -37,7 +37,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "logsvc-peers",
-        &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-http", "logsvc-shards"],
+        &[
+            "logsvc-runtime",
+            "logsvc-proto",
+            "logsvc-logql",
+            "logsvc-http",
+            "logsvc-segment",
+            "logsvc-shards",
+        ],
     ),
     ("logsvc-rules", &["logsvc-runtime", "logsvc-proto", "logsvc-logql", "logsvc-http"]),
     (

@@ -181,7 +181,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         krate: "peers",
         module: "",
-        floors: &["frame", "forward push question removal", "service", "client"],
+        floors: &["frame", "forward push question removal tail", "service", "client"],
     },
     Order { krate: "store", module: "cloud", floors: &["connector errors", "config", "self"] },
     Order {
@@ -321,8 +321,8 @@ pub(super) const ORDERS: &[Order] = &[
             "cors",
             "core cross_site",
             "access gate query",
-            "ingest",
-            "delete explore operate peers rules syslog tail",
+            "ingest tail",
+            "delete explore operate peers rules syslog",
             "at_keeper+routes+self",
         ],
     },
