@@ -12,13 +12,15 @@
 //!   it.
 //!
 //! Queries are evaluated by whoever gives an [`evaluator::Evaluator`], and requests are sent by
-//! whoever gives a [`transport::Transport`].
+//! whoever gives a [`transport::Transport`]. What several nodes have in common comes from whoever gives
+//! [`common::CommonFiles`].
 //!
-//! What must be absent: this crate knows no shards, no routes and no TLS.
+//! What must be absent: this crate knows no shards, no other nodes, no routes and no TLS.
 
 pub mod alert;
 pub mod auth;
 pub mod catalogue;
+pub mod common;
 pub mod config;
 pub mod duration;
 pub mod evaluation;

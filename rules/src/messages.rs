@@ -113,6 +113,13 @@ pub enum StoreRefusal {
     /// The change cannot be written.
     #[error("cannot store rule groups: {0}")]
     Io(String),
+    /// The node is the keeper of the groups of several nodes no more, or the bucket has not taken the
+    /// change. Nobody knows whether it is in force.
+    #[error("it is not known whether the change of the rule groups is in force: {0}")]
+    Unsure(String),
+    /// Another node keeps the groups of all nodes.
+    #[error("another node keeps the rules of all nodes")]
+    Elsewhere,
     /// The bucket does not take the change. It is on stable storage and in force.
     #[error(
         "the bucket does not take the change of the rule groups; it is in force, and is sent to the \

@@ -241,8 +241,21 @@ async fn run_core_with<R: Runtime>(runtime: R, boot: Boot, meet: impl FnOnce(Lan
         }
         let has_folder = matches!(boot.start.plan.get(), Some(Some(_)));
         if has_folder && node.failure().is_none() {
-            let ruler = ruler::ruler(&runtime, &node, evaluator.clone(), kept);
-            ruling = Some(runtime.spawn(ruler.run(ruler_inbox, ruler_stop.clone())));
+            let stop = ruler_stop.clone();
+            ruling = Some(match &membership {
+                Some(membership) => runtime.spawn(ruler::run_among_others(
+                    runtime.clone(),
+                    Arc::clone(&node),
+                    evaluator.clone(),
+                    membership.common.clone(),
+                    ruler_inbox,
+                    stop,
+                )),
+                None => {
+                    let ruler = ruler::ruler(&runtime, &node, evaluator.clone(), kept);
+                    runtime.spawn(ruler.run(ruler_inbox, stop))
+                }
+            });
             services.set_whole(Component::Ruler, State::Running);
         }
         drop(runtime.spawn(tell_rests(runtime.clone(), Arc::clone(&node))));

@@ -195,7 +195,7 @@ pub(super) const ORDERS: &[Order] = &[
         floors: &[
             // Values and interfaces.
             "shown_url",
-            "config duration evaluator expand label_sets model remote_numbers rule_error schedule sink",
+            "common config duration evaluator expand label_sets model remote_numbers rule_error schedule sink",
             "transport yaml",
             "auth catalogue lanes messages record relabel validate",
             // State machines, files, and interfaces of drivers.
@@ -233,7 +233,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         krate: "rules",
         module: "state",
-        floors: &["format", "image", "self", "fuzz load", "log"],
+        floors: &["format", "image", "self", "fuzz load", "log", "common"],
     },
     Order {
         krate: "rules",

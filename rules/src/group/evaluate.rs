@@ -24,6 +24,7 @@ use crate::messages::Health;
 use crate::record::{self, Recorded};
 use crate::rule_error::RuleError;
 use crate::sink::{AlertSink, RecordedSample, STALE, SampleSink};
+use crate::state::News;
 use crate::state::format::{FRAME_AIM_BYTES, Record, write_alert};
 
 /// How often templates are expanded anew: each of the queries of one may need the answer of the one
@@ -178,7 +179,7 @@ where
             for index in changed {
                 log.add(|run| write_alert(rule.number.get(), &table.alerts()[index], run));
             }
-            self.node.keep(log.end()).await;
+            self.node.keep(log.end(), News::State).await;
         }
         if !notifications.is_empty() {
             self.node.links.alerts.send(tenant, notifications);
@@ -235,7 +236,7 @@ where
                 if rule.is_in_log.replace(false) {
                     let mut log = self.log_run();
                     log.add(|run| Record::ForgetRule { rule: rule.number.get() }.write(run));
-                    self.node.keep(log.end()).await;
+                    self.node.keep(log.end(), News::State).await;
                 }
             }
         }

@@ -15,6 +15,10 @@
 //!   nothing; alerts end for them when they are not sent again.
 //! - The text of a query is in no log line above the level debug.
 //!
+//! - Where several nodes have groups in common ([`StatePlace::Common`]), nothing is evaluated without a
+//!   proof that no other node does. A node that is the keeper no more ends nothing: no series, no
+//!   alert.
+//!
 //! What can go wrong: a disk that cannot keep the state of alerts stops no evaluation
 //! ([`crate::state`]). A receiver of samples that refuses makes the rule's health an error.
 
@@ -28,7 +32,6 @@ mod status;
 mod waits;
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -36,8 +39,9 @@ use logsvc_proto::{Labels, TenantId};
 use logsvc_runtime::{FairQueue, Latch, Runtime};
 
 use self::definition::{Definition, carry_over};
-pub use self::node::GroupLinks;
-use self::node::{Group, Node, Unclaimed, sample_ms};
+use self::node::{Group, Keeper, Node, Unclaimed, sample_ms};
+pub use self::node::{GroupLinks, StatePlace};
+use self::waits::unless;
 use crate::catalogue::TenantGroups;
 use crate::config::EvaluationConfig;
 use crate::evaluation::Evaluation;
@@ -46,7 +50,7 @@ use crate::messages::{GroupStatus, RulerNumbers};
 use crate::model::RuleGroup;
 use crate::sink::{AlertSink, RecordedSample, STALE, SampleSink};
 use crate::state::format::Record;
-use crate::state::{self, GroupKey, StateCounters, StateLog};
+use crate::state::{self, CommonState, GroupKey, StateCounters, StateLog};
 
 /// All groups that are evaluated. See the module.
 pub struct Groups<R: Runtime, E, A, S> {
@@ -60,10 +64,11 @@ impl<R: Runtime, E, A, S> std::fmt::Debug for Groups<R, E, A, S> {
 }
 
 impl<R: Runtime, E: Evaluator, A: AlertSink, S: SampleSink> Groups<R, E, A, S> {
-    /// No groups yet. One value per process may run, with the data folder claimed.
+    /// No groups yet. One value per process may run at a time, with the data folder claimed, or for one
+    /// term.
     pub fn new(
         runtime: R,
-        data_dir: &Path,
+        place: impl Into<StatePlace>,
         config: EvaluationConfig,
         links: GroupLinks<E, A, S>,
     ) -> Groups<R, E, A, S> {
@@ -71,12 +76,12 @@ impl<R: Runtime, E: Evaluator, A: AlertSink, S: SampleSink> Groups<R, E, A, S> {
             places: FairQueue::new(config.places(runtime.core_count())),
             groups: RefCell::default(),
             unclaimed: RefCell::default(),
-            log: OnceCell::new(),
+            keeper: OnceCell::new(),
             last_number: Cell::new(0),
             is_stopping: Cell::new(false),
             tasks: Cell::new(0),
             drained: Latch::new(),
-            data_dir: data_dir.to_path_buf(),
+            place: place.into(),
             runtime,
             config,
             links,
@@ -108,15 +113,18 @@ impl<R: Runtime, E: Evaluator, A: AlertSink, S: SampleSink> Groups<R, E, A, S> {
         }
     }
 
-    /// Numbers of the log of the alerts' state.
+    /// Numbers of the file with the alerts' state.
     pub fn state_counters(&self) -> StateCounters {
-        self.node.log.get().map_or_else(StateCounters::default, StateLog::counters)
+        self.node.keeper.get().map_or_else(StateCounters::default, Keeper::counters)
     }
 
-    /// Reads the state of earlier processes and starts the log.
+    /// Reads the state of earlier processes, and begins to keep it.
     async fn begin(&self) {
         let node = &self.node;
-        let (image, _) = state::load(&node.runtime, &node.data_dir).await;
+        let image = match &node.place {
+            StatePlace::Folder(data_dir) => state::load(&node.runtime, data_dir).await.0,
+            StatePlace::Common(common) => state::load_common(&node.runtime, &**common).await,
+        };
         for (key, group) in image {
             let rules = group.rules.into_iter().map(|rule| (node.new_number(), Rc::new(rule)));
             let rules = rules.collect();
@@ -129,8 +137,17 @@ impl<R: Runtime, E: Evaluator, A: AlertSink, S: SampleSink> Groups<R, E, A, S> {
         }
         let for_log = Rc::downgrade(node);
         let snapshot = move || for_log.upgrade().map_or_else(Vec::new, |node| node.snapshot());
-        let log = StateLog::start(&node.runtime, &node.data_dir, Rc::new(snapshot));
-        assert!(node.log.set(log).is_ok(), "groups run once");
+        let (runtime, snapshot) = (&node.runtime, Rc::new(snapshot));
+        let keeper = match &node.place {
+            StatePlace::Folder(data_dir) => {
+                Keeper::Log(StateLog::start(runtime, data_dir, snapshot))
+            }
+            StatePlace::Common(common) => {
+                let tolerance = node.config.for_outage_tolerance;
+                Keeper::Common(CommonState::start(runtime, Rc::clone(common), tolerance, snapshot))
+            }
+        };
+        assert!(node.keeper.set(keeper).is_ok(), "groups run once");
         let groups: Vec<Rc<Group>> = node.groups.borrow().values().cloned().collect();
         groups.into_iter().for_each(|group| node.launch(group));
     }
@@ -178,7 +195,8 @@ where
     }
 
     async fn run(&self, stop: Latch) {
-        self.begin().await;
+        // A bucket may not answer for long.
+        let _ = unless(&stop, self.begin()).await;
         stop.wait().await;
         let node = &self.node;
         node.is_stopping.set(true);
@@ -187,8 +205,8 @@ where
         if node.tasks.get() > 0 {
             node.drained.wait().await;
         }
-        if let Some(log) = node.log.get() {
-            log.stop().await;
+        if let Some(keeper) = node.keeper.get() {
+            keeper.stop().await;
         }
     }
 }
@@ -210,7 +228,7 @@ impl<R: Runtime, E: Evaluator, A: AlertSink, S: SampleSink> Node<R, E, A, S> {
             key: key.clone(),
         });
         self.groups.borrow_mut().insert(key, Rc::clone(&group));
-        if self.log.get().is_some() {
+        if self.keeper.get().is_some() {
             self.launch(group);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,53 @@ use logsvc_runtime::{FairQueue, Latch, Runtime};
 
 use super::definition::Definition;
 use super::rule::RuleCell;
+use crate::common::{CommonFiles, Keeping};
 use crate::config::EvaluationConfig;
 use crate::messages::GroupStatus;
 use crate::state::format::Record;
-use crate::state::{GroupKey, GroupSnapshot, RuleImage, RuleSnapshot, StateLog};
+use crate::state::{
+    CommonState, GroupKey, GroupSnapshot, News, RuleImage, RuleSnapshot, StateCounters, StateLog,
+};
 
 /// Samples and alerts that a core works on itself. More are for side threads.
 pub(super) const ASIDE_ITEMS: usize = 1000;
+
+/// Where the state of alerts is, beside the memory.
+#[derive(Clone, Debug)]
+pub enum StatePlace {
+    /// In the data folder at this path, of a node that is alone.
+    Folder(PathBuf),
+    /// Where several nodes have it in common. Groups are evaluated as long as the term lasts.
+    Common(Rc<dyn CommonFiles>),
+}
+
+impl From<&Path> for StatePlace {
+    fn from(data_dir: &Path) -> StatePlace {
+        StatePlace::Folder(data_dir.to_path_buf())
+    }
+}
+
+/// What keeps the state.
+pub(super) enum Keeper<R: Runtime> {
+    Log(StateLog<R>),
+    Common(CommonState<R>),
+}
+
+impl<R: Runtime> Keeper<R> {
+    pub(super) fn counters(&self) -> StateCounters {
+        match self {
+            Keeper::Log(log) => log.counters(),
+            Keeper::Common(state) => state.counters(),
+        }
+    }
+
+    pub(super) async fn stop(&self) {
+        match self {
+            Keeper::Log(log) => log.stop().await,
+            Keeper::Common(state) => state.stop().await,
+        }
+    }
+}
 
 /// What evaluations need from others.
 pub struct GroupLinks<E, A, S> {
@@ -64,14 +104,15 @@ pub(super) struct Unclaimed {
 
 pub(super) struct Node<R: Runtime, E, A, S> {
     pub(super) runtime: R,
-    pub(super) data_dir: PathBuf,
+    pub(super) place: StatePlace,
     pub(super) config: EvaluationConfig,
     pub(super) links: GroupLinks<E, A, S>,
     /// The queries that run.
     pub(super) places: FairQueue<TenantId>,
     pub(super) groups: RefCell<BTreeMap<GroupKey, Rc<Group>>>,
     pub(super) unclaimed: RefCell<BTreeMap<GroupKey, Unclaimed>>,
-    pub(super) log: OnceCell<StateLog<R>>,
+    /// There once earlier states were read.
+    pub(super) keeper: OnceCell<Keeper<R>>,
     pub(super) last_number: Cell<u32>,
     pub(super) is_stopping: Cell<bool>,
     pub(super) tasks: Cell<usize>,
@@ -116,11 +157,22 @@ impl<R: Runtime, E, A, S> Node<R, E, A, S> {
         number
     }
 
-    /// Appends runs of records, and waits until they are kept or cannot be.
-    pub(super) async fn keep(&self, payloads: Vec<Vec<u8>>) {
-        if let Some(log) = self.log.get() {
+    /// Whether groups may be evaluated here and now: no other node does so.
+    pub(super) async fn may_evaluate(&self) -> bool {
+        match &self.place {
+            StatePlace::Folder(_) => true,
+            StatePlace::Common(common) => common.keeping().await == Keeping::Yes,
+        }
+    }
+
+    /// Appends runs of records, and waits until they are kept or cannot be. What nodes have in common
+    /// is written later.
+    pub(super) async fn keep(&self, payloads: Vec<Vec<u8>>, news: News) {
+        match self.keeper.get() {
             // The log tells of a failure itself.
-            let _ = log.append(payloads).await;
+            Some(Keeper::Log(log)) => drop(log.append(payloads).await),
+            Some(Keeper::Common(state)) => state.note(news),
+            None => {}
         }
     }
 
@@ -133,9 +185,11 @@ impl<R: Runtime, E, A, S> Node<R, E, A, S> {
     }
 
     pub(super) fn note_runs(&self, payloads: Vec<Vec<u8>>) {
-        if let Some(log) = self.log.get() {
+        match self.keeper.get() {
             // They are in their place now.
-            drop(log.append(payloads));
+            Some(Keeper::Log(log)) => drop(log.append(payloads)),
+            Some(Keeper::Common(state)) if !payloads.is_empty() => state.note(News::State),
+            Some(Keeper::Common(_)) | None => {}
         }
     }
 

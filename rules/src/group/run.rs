@@ -12,10 +12,12 @@ use super::evaluate::{self, Turn};
 use super::node::{Group, Node, sample_ms};
 use super::rule::Kind;
 use super::waits::unless;
-use crate::alert::{AlertTable, Outage};
+use crate::alert::{Alert, AlertTable, Outage};
 use crate::evaluator::Evaluator;
+use crate::messages::AlertState;
 use crate::schedule::{Next, Schedule};
 use crate::sink::{AlertSink, RecordedSample, STALE, SampleSink};
+use crate::state::News;
 use crate::state::format::Record;
 
 /// Evaluates the group until it is removed or the node stops.
@@ -46,7 +48,14 @@ where
                     counts.iterations += 1 + missed;
                     counts.iterations_missed += missed;
                 }
-                Box::pin(evaluate_group(&node, &group, &definition, time_ns)).await;
+                match unless(&definition.ended, node.may_evaluate()).await {
+                    Some(true) => {
+                        Box::pin(evaluate_group(&node, &group, &definition, time_ns)).await;
+                    }
+                    // Another node evaluates, or nobody can say that none does.
+                    Some(false) => group.counts.borrow_mut().iterations_missed += 1,
+                    None => {}
+                }
             }
         }
     }
@@ -79,7 +88,11 @@ async fn evaluate_group<R, E, A, S>(
     if rules_have_alerts(definition) && !turn.wrote_time() {
         let mut run = Vec::new();
         Record::Evaluated { group: group.number.get(), time_ns }.write(&mut run);
-        node.keep(vec![run]).await;
+        let is_pending = |alert: &Alert| alert.state == AlertState::Pending;
+        let tables = definition.rules.iter().map(|rule| rule.table());
+        let mut waiting = tables.filter(|table| table.alerts().iter().any(is_pending));
+        let news = if waiting.next().is_some() { News::State } else { News::Time };
+        node.keep(vec![run], news).await;
     }
     end_owed(node, group, definition, sample_ms(time_ns, query_offset)).await;
     let mut counts = group.counts.borrow_mut();

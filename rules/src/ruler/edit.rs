@@ -7,6 +7,7 @@ use logsvc_proto::TenantId;
 use logsvc_runtime::Runtime;
 
 use super::Ruler;
+use crate::common::ChangeError;
 use crate::evaluation::Evaluation;
 use crate::messages::{RulesReply, StoreRefusal};
 use crate::model::RuleGroup;
@@ -74,7 +75,8 @@ impl<R: Runtime, S: RuleStore, E: Evaluation> Ruler<R, S, E> {
         if held_bytes > max_bytes.max(self.groups.held_bytes()) {
             return Err(StoreRefusal::TooManyBytes { max_bytes });
         }
-        self.store.put(tenant, namespace, &group).await.map_err(failed)?;
+        let stored = self.store.put(tenant, namespace, &group).await;
+        stored.map_err(|error| self.failed(&error))?;
         self.groups.insert(tenant, namespace, Arc::new(group));
         self.tell(tenant);
         Ok(RulesReply::Done)
@@ -88,7 +90,8 @@ impl<R: Runtime, S: RuleStore, E: Evaluation> Ruler<R, S, E> {
     ) -> Result<RulesReply, StoreRefusal> {
         self.check(Some("DeleteRuleGroup"))?;
         // Also a group that is unknown, which a change that has failed may have left.
-        self.store.remove(tenant, namespace, name).await.map_err(failed)?;
+        let removed = self.store.remove(tenant, namespace, name).await;
+        removed.map_err(|error| self.failed(&error))?;
         if !self.groups.remove(tenant, namespace, name) {
             return Ok(RulesReply::NotFound);
         }
@@ -102,7 +105,8 @@ impl<R: Runtime, S: RuleStore, E: Evaluation> Ruler<R, S, E> {
         namespace: &str,
     ) -> Result<RulesReply, StoreRefusal> {
         self.check(Some("DeleteNamespace"))?;
-        self.store.remove_namespace(tenant, namespace).await.map_err(failed)?;
+        let removed = self.store.remove_namespace(tenant, namespace).await;
+        removed.map_err(|error| self.failed(&error))?;
         let groups = self.groups.tenant(tenant).and_then(|groups| groups.namespace(namespace));
         let Some(groups) = groups else { return Ok(RulesReply::NotFound) };
         let names: Vec<Arc<str>> = groups.keys().map(Arc::clone).collect();
@@ -112,9 +116,13 @@ impl<R: Runtime, S: RuleStore, E: Evaluation> Ruler<R, S, E> {
         self.tell(tenant);
         Ok(RulesReply::Done)
     }
-}
 
-fn failed(error: io::Error) -> StoreRefusal {
-    tracing::error!(%error, "cannot change the stored rule groups");
-    StoreRefusal::Io(error.to_string())
+    fn failed(&mut self, error: &io::Error) -> StoreRefusal {
+        tracing::error!(%error, "cannot change the stored rule groups");
+        // The change may be in force.
+        self.next_look = self.runtime.now();
+        let is_common = error.get_ref().is_some_and(|inner| inner.is::<ChangeError>());
+        let kind = if is_common { StoreRefusal::Unsure } else { StoreRefusal::Io };
+        kind(error.to_string())
+    }
 }

@@ -37,9 +37,6 @@ use crate::evaluation::Evaluation;
 use crate::messages::{RulerNumbers, RulesReply, RulesRequest, StoreRefusal};
 use crate::store::RuleStore;
 
-/// How long the ruler waits before it tries again to read the store.
-const LOAD_PAUSE: Duration = Duration::from_secs(10);
-
 /// How long the ruler waits if nothing is due.
 const IDLE_INTERVAL: Duration = Duration::from_secs(3600);
 
@@ -47,6 +44,8 @@ const IDLE_INTERVAL: Duration = Duration::from_secs(3600);
 pub struct RulerConfig {
     /// How often a store that others change is looked at.
     pub poll_interval: Duration,
+    /// How long the ruler waits before it tries again to read the store.
+    pub load_pause: Duration,
     /// Most memory of all groups, in bytes.
     pub groups_max_bytes: u64,
     /// Whether the groups of a tenant are evaluated on this node.
@@ -109,11 +108,16 @@ impl<R: Runtime, S: RuleStore, E: Evaluation> Ruler<R, S, E> {
     /// can send a request. To be triggered when all front cores have ended their requests.
     ///
     /// The inbox is the one of core 0 in the ruler's mesh. Other cores drop theirs.
-    pub async fn run(self, inbox: Inbox<RulesRequest, RulesReply>, stop: Latch) {
+    pub async fn run(self, mut inbox: Inbox<RulesRequest, RulesReply>, stop: Latch) {
+        self.run_on(&mut inbox, &stop).await;
+    }
+
+    /// [`Ruler::run`] for one of several rulers, one behind the other, which have one inbox.
+    pub async fn run_on(self, inbox: &mut Inbox<RulesRequest, RulesReply>, stop: &Latch) {
         let evaluation = Rc::clone(&self.evaluation);
         let (loaded, ended) = (Latch::new(), Latch::new());
         let serving = async {
-            self.serve_all(inbox, &stop, &loaded).await;
+            self.serve_all(inbox, stop, &loaded).await;
             // Ends the evaluation, also if the latch was not triggered.
             ended.trigger();
             loaded.trigger();
@@ -127,7 +131,7 @@ impl<R: Runtime, S: RuleStore, E: Evaluation> Ruler<R, S, E> {
 
     async fn serve_all(
         mut self,
-        mut inbox: Inbox<RulesRequest, RulesReply>,
+        inbox: &mut Inbox<RulesRequest, RulesReply>,
         stop: &Latch,
         loaded: &Latch,
     ) {
@@ -135,7 +139,7 @@ impl<R: Runtime, S: RuleStore, E: Evaluation> Ruler<R, S, E> {
             if self.runtime.now() >= self.next_look {
                 self.look(loaded).await;
             }
-            match self.wait(&mut inbox, stop).await {
+            match self.wait(inbox, stop).await {
                 Event::Stop => return,
                 Event::Timer => {}
                 Event::Request(incoming) => {
@@ -185,7 +189,7 @@ impl<R: Runtime, S: RuleStore, E: Evaluation> Ruler<R, S, E> {
                 Ok(groups) => groups,
                 Err(error) => {
                     tracing::error!(%error, "cannot read the stored rule groups; trying again");
-                    self.next_look = self.runtime.now().after(LOAD_PAUSE);
+                    self.next_look = self.runtime.now().after(self.config.load_pause);
                     return;
                 }
             }
@@ -207,8 +211,11 @@ impl<R: Runtime, S: RuleStore, E: Evaluation> Ruler<R, S, E> {
             }
             tracing::info!(tenants, held_bytes, "loaded the rule groups");
         }
-        let is_watching = self.store.is_read_only();
-        let interval = if is_watching { self.config.poll_interval } else { IDLE_INTERVAL };
+        let interval = match (self.store.is_read_only(), self.store.is_behind()) {
+            (true, _) => self.config.poll_interval,
+            (false, true) => self.config.load_pause,
+            (false, false) => IDLE_INTERVAL,
+        };
         self.next_look = self.runtime.now().after(interval);
     }
 

@@ -14,6 +14,8 @@ use crate::messages::{GroupStatus, RulerNumbers, StoreRefusal};
 use crate::model::RuleGroup;
 use crate::store::{Backend, Copying, FileCopies, NotCopied};
 
+const LOAD_PAUSE: Duration = Duration::from_secs(10);
+
 /// What the ruler has told, and when it was asked to run and to end.
 #[derive(Default)]
 struct Told {
@@ -68,6 +70,7 @@ fn start_on(runtime: &SimRuntime, store: Backend<SimRuntime>, groups_max_bytes: 
     drop(runtime.spawn(caller.pump_replies()));
     let config = RulerConfig {
         poll_interval: Duration::from_secs(60),
+        load_pause: LOAD_PAUSE,
         groups_max_bytes,
         evaluates: Box::new(|tenant| tenant.as_str() != "off"),
     };

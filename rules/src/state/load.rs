@@ -57,6 +57,34 @@ pub async fn load<R: Runtime>(runtime: &R, data_dir: &Path) -> (StateImage, Load
     (replay.finish(), report)
 }
 
+/// The state that the bytes of a whole file tell, as [`load`] does.
+pub(super) async fn decode<R: Runtime>(runtime: &R, bytes: &[u8]) -> (StateImage, LoadReport) {
+    let mut replay = Replay::default();
+    let mut report = LoadReport { lost_bytes: bytes.len() as u64, ..LoadReport::default() };
+    let header = match Header::decode(bytes) {
+        Ok(header) => header,
+        Err(error) => {
+            report.fault = Some(error.to_string());
+            return (replay.finish(), report);
+        }
+    };
+    let mut at = HEADER_BYTES;
+    while at < bytes.len() {
+        let Frame::Good(payload) = read_frame(header.nonce, &bytes[at..]) else {
+            report.fault = Some(format!("no frame at byte {at}"));
+            break;
+        };
+        if !replay.apply(payload) {
+            report.fault = Some("a frame has an unknown record".to_owned());
+        }
+        at += FRAME_HEADER_BYTES + payload.len();
+        runtime.yield_now().await;
+    }
+    report.good_bytes = at as u64;
+    report.lost_bytes = (bytes.len() - at) as u64;
+    (replay.finish(), report)
+}
+
 async fn read<R: Runtime>(
     runtime: &R,
     path: &Path,

@@ -4,7 +4,7 @@
 //! that wait go out in one write. Syncs and rewrites run beside the writes. A rewrite takes what
 //! the groups' tables hold at its beginning; frames that come meanwhile go to both files.
 
-mod rewrite;
+pub(super) mod rewrite;
 mod writer;
 
 use std::cell::{Cell, RefCell};
@@ -59,7 +59,7 @@ pub struct StateCounters {
 }
 
 /// Gives what the groups' tables hold at this moment.
-pub(super) type Snapshot = Rc<dyn Fn() -> Vec<GroupSnapshot>>;
+pub type Snapshot = Rc<dyn Fn() -> Vec<GroupSnapshot>>;
 
 /// The end of frames that wait.
 #[derive(Debug, Default)]

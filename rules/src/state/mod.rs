@@ -11,8 +11,13 @@
 //! - A disk that fails stops no evaluation: the log says so, forgets, and writes all of the state
 //!   anew when the disk works again.
 //!
+//! Of nodes that share a bucket one evaluates, and another one may take over. There the state is a
+//! file that they have in common, with the same bytes, which is written anew when the state has
+//! changed ([`CommonState`]).
+//!
 //! docs/format.md has the bytes.
 
+mod common;
 pub mod format;
 pub mod fuzz;
 mod image;
@@ -21,9 +26,24 @@ mod log;
 #[cfg(test)]
 mod tests;
 
+pub use common::{CommonState, STATE_MAX_BYTES, load_common};
 pub use image::{GroupImage, GroupKey, RuleImage, StateImage};
 pub use load::{LoadReport, load};
-pub use log::{GroupSnapshot, REWRITE_SLACK_BYTES, RuleSnapshot, StateCounters, StateLog};
+pub use log::{
+    GroupSnapshot, REWRITE_SLACK_BYTES, RuleSnapshot, Snapshot, StateCounters, StateLog,
+};
+
+/// What is new of the state. Later kinds outweigh earlier ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum News {
+    /// Nothing.
+    #[default]
+    None,
+    /// The time of an evaluation that has left firing and resolved alerts what they were.
+    Time,
+    /// An alert has another state, or waits on for it.
+    State,
+}
 
 /// The folder, in the data folder.
 pub const FOLDER_NAME: &str = "rules/state";

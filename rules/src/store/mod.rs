@@ -4,6 +4,7 @@
 //! everything is asynchronous, by tenant, and a failure of one change is the failure of this change
 //! alone.
 
+mod common;
 mod copies;
 mod folder;
 mod format;
@@ -19,8 +20,10 @@ use logsvc_proto::TenantId;
 use logsvc_runtime::Runtime;
 
 use crate::catalogue::TenantGroups;
+use crate::common::CommonFiles;
 use crate::config::RuleStorage;
 use crate::model::RuleGroup;
+pub use common::CommonStore;
 pub use copies::{Copying, FileCopies, NotCopied};
 pub use folder::FolderStore;
 pub use local::LocalStore;
@@ -38,12 +41,18 @@ pub trait RuleStore: 'static {
     /// Nothing can be read. The caller tries again later.
     async fn load(&mut self) -> io::Result<Vec<TenantChange>>;
 
-    /// Looks for changes by others: the tenants whose groups differ from those of the last look.
+    /// Looks for changes by others, and for what became of changes that have failed: the tenants whose
+    /// groups may differ from those of the last look.
     async fn poll(&mut self) -> Vec<TenantChange>;
 
     /// Whether others change the groups, so that the ruler has to look for changes, and changes by
     /// the ruler are refused.
     fn is_read_only(&self) -> bool;
+
+    /// Whether the last look could not read what has changed, so that another one is due soon.
+    fn is_behind(&self) -> bool {
+        false
+    }
 
     /// The tenants of which something could not be read, or was wrong, at the last look; in order.
     fn unreadable(&self) -> Vec<TenantId>;
@@ -85,6 +94,8 @@ pub enum Backend<R: Runtime> {
     Folder(FolderStore<R>),
     /// See [`LocalStore`].
     Local(LocalStore<R>),
+    /// See [`CommonStore`].
+    Common(CommonStore),
 }
 
 impl<R: Runtime> Backend<R> {
@@ -100,12 +111,23 @@ impl<R: Runtime> Backend<R> {
         }
     }
 
+    /// The store of these settings, for the keeper of the rules of several nodes. Files that others
+    /// write are on its disk, too.
+    pub fn of_keeper(runtime: R, common: Rc<dyn CommonFiles>, storage: &RuleStorage) -> Backend<R> {
+        match storage {
+            RuleStorage::DataFolder => Backend::Common(CommonStore::new(common)),
+            RuleStorage::Local { folder } => {
+                Backend::Local(LocalStore::new(runtime, folder.clone()))
+            }
+        }
+    }
+
     /// The same for a node that keeps copies of its groups. Files that others write are not copied.
     #[must_use]
     pub fn with_copies(self, copies: Rc<dyn FileCopies>) -> Backend<R> {
         match self {
             Backend::Folder(store) => Backend::Folder(store.with_copies(copies)),
-            Backend::Local(_) => self,
+            Backend::Local(_) | Backend::Common(_) => self,
         }
     }
 }
@@ -115,6 +137,7 @@ impl<R: Runtime> RuleStore for Backend<R> {
         match self {
             Backend::Folder(store) => store.load().await,
             Backend::Local(store) => store.load().await,
+            Backend::Common(store) => store.load().await,
         }
     }
 
@@ -122,6 +145,7 @@ impl<R: Runtime> RuleStore for Backend<R> {
         match self {
             Backend::Folder(store) => store.poll().await,
             Backend::Local(store) => store.poll().await,
+            Backend::Common(store) => store.poll().await,
         }
     }
 
@@ -129,6 +153,15 @@ impl<R: Runtime> RuleStore for Backend<R> {
         match self {
             Backend::Folder(store) => store.is_read_only(),
             Backend::Local(store) => store.is_read_only(),
+            Backend::Common(store) => store.is_read_only(),
+        }
+    }
+
+    fn is_behind(&self) -> bool {
+        match self {
+            Backend::Folder(store) => store.is_behind(),
+            Backend::Local(store) => store.is_behind(),
+            Backend::Common(store) => store.is_behind(),
         }
     }
 
@@ -136,6 +169,7 @@ impl<R: Runtime> RuleStore for Backend<R> {
         match self {
             Backend::Folder(store) => store.unreadable(),
             Backend::Local(store) => store.unreadable(),
+            Backend::Common(store) => store.unreadable(),
         }
     }
 
@@ -148,6 +182,7 @@ impl<R: Runtime> RuleStore for Backend<R> {
         match self {
             Backend::Folder(store) => store.put(tenant, namespace, group).await,
             Backend::Local(store) => store.put(tenant, namespace, group).await,
+            Backend::Common(store) => store.put(tenant, namespace, group).await,
         }
     }
 
@@ -155,6 +190,7 @@ impl<R: Runtime> RuleStore for Backend<R> {
         match self {
             Backend::Folder(store) => store.remove(tenant, namespace, name).await,
             Backend::Local(store) => store.remove(tenant, namespace, name).await,
+            Backend::Common(store) => store.remove(tenant, namespace, name).await,
         }
     }
 
@@ -162,6 +198,7 @@ impl<R: Runtime> RuleStore for Backend<R> {
         match self {
             Backend::Folder(store) => store.remove_namespace(tenant, namespace).await,
             Backend::Local(store) => store.remove_namespace(tenant, namespace).await,
+            Backend::Common(store) => store.remove_namespace(tenant, namespace).await,
         }
     }
 
@@ -169,6 +206,7 @@ impl<R: Runtime> RuleStore for Backend<R> {
         match self {
             Backend::Folder(store) => store.copied(),
             Backend::Local(store) => store.copied(),
+            Backend::Common(store) => store.copied(),
         }
     }
 }

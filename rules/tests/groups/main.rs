@@ -6,3 +6,4 @@ mod life;
 mod pitfalls;
 mod restarts;
 mod rig;
+mod terms;

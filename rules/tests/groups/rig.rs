@@ -13,7 +13,7 @@ use logsvc_rules::catalogue::TenantGroups;
 use logsvc_rules::config::EvaluationConfig;
 use logsvc_rules::evaluation::Evaluation;
 use logsvc_rules::evaluator::{Evaluator, RuleAnswer, RuleLine, RuleQuery, RuleQueryError, Wanted};
-use logsvc_rules::group::{GroupLinks, Groups};
+use logsvc_rules::group::{GroupLinks, Groups, StatePlace};
 use logsvc_rules::messages::{AlertState, AlertStatus, GroupNumbers, GroupStatus, Health};
 use logsvc_rules::model::{AlertRule, Rule, RuleGroup, RuleKind};
 use logsvc_rules::sink::{AlertSink, AppendError, Notification, RecordedSample, SampleSink};
@@ -128,6 +128,7 @@ pub(crate) struct World<'s> {
     pub(crate) simulation: &'s Simulation,
     pub(crate) play: Rc<Play>,
     pub(crate) config: RefCell<EvaluationConfig>,
+    pub(crate) place: RefCell<StatePlace>,
     groups: RefCell<BTreeMap<String, Arc<RuleGroup>>>,
 }
 
@@ -149,6 +150,7 @@ impl<'s> World<'s> {
             simulation,
             play: Rc::new(play),
             config: RefCell::default(),
+            place: RefCell::new(Path::new("/data").into()),
             groups: RefCell::default(),
         }
     }
@@ -176,6 +178,7 @@ impl<'s> World<'s> {
         let known = self.tenant_groups();
         let (for_core, for_stop) = (Rc::clone(&place), stop.clone());
         let (play, config) = (Rc::clone(&self.play), self.config.borrow().clone());
+        let place_of_state = self.place.borrow().clone();
         let node = self.simulation.start_node(1, move |runtime| {
             let played = Played { play: Rc::clone(&play), runtime: runtime.clone() };
             let offset = Rc::clone(&play);
@@ -185,7 +188,8 @@ impl<'s> World<'s> {
                 samples: Rc::new(played),
                 query_offset: Rc::new(move |_| offset.query_offset.get()),
             };
-            let groups = Rc::new(Groups::new(runtime, Path::new("/data"), config.clone(), links));
+            let groups =
+                Rc::new(Groups::new(runtime, place_of_state.clone(), config.clone(), links));
             groups.set_groups(&tenant(), &known);
             *for_core.borrow_mut() = Some(Rc::clone(&groups));
             let stop = for_stop.clone();

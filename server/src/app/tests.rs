@@ -1,6 +1,7 @@
 //! A whole node on the simulation: queries of rules beside those of clients.
 
 mod cluster;
+mod cluster_rules;
 mod records;
 mod syslog;
 

@@ -130,7 +130,9 @@ impl<R: Runtime> Front<R> {
             return error_response(&ApiError::page_not_found());
         };
         let is_for_all = route.row().traits.is_kept_by_one;
-        if !is_me || !is_for_all || !matches!(self.keeper(), Keeper::Here) {
+        // Its ruler and its keeper of requests have ended. Another node has them soon.
+        let is_leaving = self.core.cluster().is_some_and(|cluster| cluster.is_leaving());
+        if !is_me || is_leaving || !is_for_all || !matches!(self.keeper(), Keeper::Here) {
             return Response::new(StatusCode::MISDIRECTED_REQUEST);
         }
         let answered = routes::answer(route, self, request, &params).await;

@@ -3,10 +3,15 @@
 
 use std::rc::Rc;
 
+use logsvc_rules::common::{CommonFiles, Keeping};
 use logsvc_rules::config::{ClientTls, HttpConfig};
 use logsvc_rules::notify::Connect;
-use logsvc_rules::transport::{HttpTransport, TransportError};
+use logsvc_rules::transport::{
+    HttpTransport, OutgoingAnswer, OutgoingRequest, Transport, TransportError,
+};
 use logsvc_runtime::Runtime;
+
+use super::term::Term;
 
 #[cfg(feature = "tls")]
 type Dialer<R> = logsvc_tls::TlsDialer<R>;
@@ -33,6 +38,53 @@ impl<R: Runtime> Connect for Connections<R> {
         let config = HttpConfig { headers: Vec::new(), ..config.clone() };
         let transport = HttpTransport::new(self.runtime.clone(), dialer, &config);
         transport.map(Rc::new).map_err(|error| TransportError(error.to_string()))
+    }
+}
+
+/// Transports of notifications. Those of a node among others send nothing without a proof that its term
+/// is not over.
+pub(super) struct KeeperConnections<R: Runtime> {
+    connections: Connections<R>,
+    term: Option<Rc<Term<R>>>,
+}
+
+impl<R: Runtime> KeeperConnections<R> {
+    pub(super) fn new(
+        connections: Connections<R>,
+        term: Option<Rc<Term<R>>>,
+    ) -> KeeperConnections<R> {
+        KeeperConnections { connections, term }
+    }
+}
+
+impl<R: Runtime> Connect for KeeperConnections<R> {
+    type Transport = KeeperTransport<R>;
+
+    async fn transport(&self, config: &HttpConfig) -> Result<Rc<Self::Transport>, TransportError> {
+        let transport = self.connections.transport(config).await?;
+        Ok(Rc::new(KeeperTransport { transport, term: self.term.clone() }))
+    }
+}
+
+/// See [`KeeperConnections`].
+pub(super) struct KeeperTransport<R: Runtime> {
+    transport: Rc<HttpTransport<R, Dialer<R>>>,
+    term: Option<Rc<Term<R>>>,
+}
+
+impl<R: Runtime> Transport for KeeperTransport<R> {
+    async fn send(&self, request: OutgoingRequest) -> Result<OutgoingAnswer, TransportError> {
+        if let Some(term) = &self.term {
+            let refused = match term.keeping().await {
+                Keeping::Yes => None,
+                Keeping::No => Some("another node sends the alerts of all nodes"),
+                Keeping::Unknown => Some("the bucket does not say which node sends alerts"),
+            };
+            if let Some(text) = refused {
+                return Err(TransportError(text.to_owned()));
+            }
+        }
+        self.transport.send(request).await
     }
 }
 

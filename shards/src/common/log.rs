@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{Either, select};
-use logsvc_cluster::member::{Hold, Input};
+use logsvc_cluster::member::Hold;
 use logsvc_runtime::{Bell, Latch, Monotonic, Published, Runtime};
 use logsvc_store::object::{Header, Nonce, PROOF};
 use logsvc_store::{Created, Store};
 
+use super::proof::{Keeping, prove};
 use super::{
     CommonError, CommonFiles, CommonState, CommonView, KeptFileNumber, PATIENCE, Shared, Wish,
 };
@@ -27,8 +28,6 @@ const LOG: Numbered = Numbered { folder: "common", kind: 9, max_bytes: 32 << 20 
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How often the gate looks for a proof, which takes a request to the bucket.
-const PROOF_INTERVAL: Duration = Duration::from_millis(2);
 /// How long the removal of an object has patience. It is tried again with the next change.
 const REMOVAL_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -268,8 +267,12 @@ impl<R: Runtime> CommonLog<R> {
             None => None,
         };
         let number = self.append(change, file, until).await?;
-        self.gate(since, until).await?;
-        Ok((number, file))
+        // See the module. The entry is there, so the proof has to hold from now on.
+        match prove(&self.runtime, &self.member, since, until).await {
+            Keeping::Yes => Ok((number, file)),
+            Keeping::No => Err(CommonError::Elsewhere),
+            Keeping::Unknown => Err(CommonError::Bucket),
+        }
     }
 
     fn check_base(&self, change: &Change) -> Result<(), CommonError> {
@@ -350,24 +353,6 @@ impl<R: Runtime> CommonLog<R> {
             }
             self.check_base(change)?;
         }
-    }
-
-    /// Makes sure that the node was still the keeper when its entry was there. See the module.
-    async fn gate(&self, since: u64, until: Monotonic) -> Result<(), CommonError> {
-        let mut is_asked = false;
-        while self.runtime.now() < until {
-            match self.member.holds(KEEPER_PARTITION, self.runtime.now()) {
-                Hold::Yes(now_since) if now_since == since => return Ok(()),
-                Hold::Unproven(now_since) if now_since == since => {
-                    if !std::mem::replace(&mut is_asked, true) {
-                        self.member.tell(Input::ProofWanted);
-                    }
-                    self.runtime.sleep_until(self.runtime.now().after(PROOF_INTERVAL)).await;
-                }
-                _ => return Err(CommonError::Elsewhere),
-            }
-        }
-        Err(CommonError::Bucket)
     }
 
     /// Removes objects that no file has any more: the text of a request may be the very datum that is

@@ -1,4 +1,5 @@
-//! Files that all nodes of a cluster have in common: the requests for deletion, and the rule groups.
+//! Files that all nodes of a cluster have in common: the requests for deletion, the rule groups, and
+//! the state of alerts.
 //!
 //! They are objects of the bucket, and a log in the bucket (`common/<number>`) tells which: each entry
 //! names all of them. The *keeper*, the node that owns the first partition, is the only one that
@@ -16,6 +17,7 @@
 
 mod entry;
 mod log;
+mod proof;
 mod sweep;
 
 use std::cell::{Cell, RefCell};
@@ -37,6 +39,7 @@ use crate::member::MemberHandle;
 pub(crate) use entry::check;
 pub use entry::{CommonEntryError, CommonState};
 pub use log::CommonLog;
+pub use proof::Keeping;
 pub use sweep::{CommonSweep, SweepConfig};
 
 /// How long a change has patience with the bucket.
@@ -63,6 +66,29 @@ impl CommonView {
     #[must_use]
     pub fn is_keeper(&self) -> bool {
         self.keeper_since > 0
+    }
+
+    /// The number of the map since which the node keeps the files; `None` if it does not.
+    #[must_use]
+    pub fn keeper_since(&self) -> Option<u64> {
+        (self.keeper_since > 0).then_some(self.keeper_since)
+    }
+
+    /// The files in a folder and in those below it, in the order of their paths.
+    pub fn below<'a>(
+        &'a self,
+        folder: &'a str,
+    ) -> impl Iterator<Item = (&'a KeptPath, &'a KeptFile)> {
+        let is_below = move |path: &KeptPath| {
+            path.as_str().strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+        };
+        self.state.files.iter().filter(move |(path, _)| is_below(path))
+    }
+
+    /// What there is of a file; `None` if there is none.
+    #[must_use]
+    pub fn file(&self, path: &KeptPath) -> Option<KeptFile> {
+        self.state.files.get(path).copied()
     }
 
     /// The number of the newest entry.
@@ -101,7 +127,7 @@ struct Wish {
 }
 
 /// The number of an entry, and what it says of the file.
-type KeptFileNumber = (u64, Option<KeptFile>);
+pub type KeptFileNumber = (u64, Option<KeptFile>);
 
 struct Shared {
     view: Published<CommonView>,
@@ -164,11 +190,21 @@ impl<R: Runtime> CommonFiles<R> {
         self.shared.clean_until.get()
     }
 
-    /// Replaces a file, or removes it. Gives the number of the entry that says so, and what it says.
+    /// Whether this node keeps the files at this very instant, as the owner since the map of a
+    /// number. It takes a request to the bucket if the last one was more than a second ago. Waits at
+    /// most [`PATIENCE`].
+    pub async fn proven(&self, since: u64) -> Keeping {
+        let until = self.runtime.now().after(PATIENCE);
+        proof::prove(&self.runtime, &self.member, since, until).await
+    }
+
+    /// Replaces a file by `content`, or removes it. `based_on` is what the author knows of it. With
+    /// `changes_hiding` the requests for deletion hide other entries from then on. Gives the number
+    /// of the entry that says so, and what it says.
     ///
     /// # Errors
     /// See [`CommonError`].
-    pub(crate) async fn replace(
+    pub async fn replace(
         &self,
         path: KeptPath,
         based_on: Option<KeptFile>,
@@ -186,12 +222,9 @@ impl<R: Runtime> CommonFiles<R> {
     /// The content of a file.
     ///
     /// # Errors
-    /// The object is missing or damaged, or the bucket does not answer.
-    pub(crate) async fn read(
-        &self,
-        path: &KeptPath,
-        file: &KeptFile,
-    ) -> Result<Vec<u8>, LedgerError> {
+    /// [`LedgerError::KeptFile`]: the object is missing or damaged. Otherwise the bucket does not
+    /// answer.
+    pub async fn read(&self, path: &KeptPath, file: &KeptFile) -> Result<Vec<u8>, LedgerError> {
         fetch(&self.runtime, &self.store, path, file).await.map(|(_, bytes)| bytes)
     }
 }

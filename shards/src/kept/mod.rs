@@ -1,5 +1,5 @@
 //! Small files of the data folder that a bucket keeps, too: the requests for deletion, and the rule
-//! groups.
+//! groups. Nodes that share a bucket also have the state of alerts in common.
 //!
 //! Guarantees: a [`KeptPath`] is the path of such a file and of nothing else, whoever has written the
 //! text. So a bucket that lies cannot have another file written.
@@ -23,6 +23,10 @@ const REQUESTS: &str = "deletes/REQUESTS";
 pub(crate) const GROUPS: &str = "rules/groups";
 /// The longest file of a rule group in bytes.
 const GROUP_MAX_BYTES: usize = 8 << 20;
+/// The path of the state of alerts.
+const ALERTS: &str = "rules/state/ALERTS";
+/// The longest state of alerts in bytes.
+const ALERTS_MAX_BYTES: usize = 32 << 20;
 /// The folder of the objects.
 pub(crate) const OBJECTS: &str = "files";
 
@@ -38,7 +42,7 @@ impl KeptPath {
 
     /// Reads a path; `None` if it is none of a kept file.
     pub fn parse(text: &str) -> Option<KeptPath> {
-        let is_kept = text == REQUESTS || is_group(text);
+        let is_kept = text == REQUESTS || text == ALERTS || is_group(text);
         is_kept.then(|| KeptPath(text.into()))
     }
 
@@ -54,7 +58,11 @@ impl KeptPath {
 
     /// The longest file of this path in bytes.
     pub(crate) fn max_bytes(&self) -> usize {
-        if self.as_str() == REQUESTS { REQUESTS_MAX_BYTES } else { GROUP_MAX_BYTES }
+        match self.as_str() {
+            REQUESTS => REQUESTS_MAX_BYTES,
+            ALERTS => ALERTS_MAX_BYTES,
+            _ => GROUP_MAX_BYTES,
+        }
     }
 }
 
@@ -125,9 +133,17 @@ impl Content {
 
 /// A file that the bucket has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct KeptFile {
+pub struct KeptFile {
     pub(crate) object: FileObject,
     pub(crate) content: Content,
+}
+
+impl KeptFile {
+    /// The number of the content: no other content of any file of the bucket has the same.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        u64::from(self.object.epoch) << 32 | u64::from(self.object.number)
+    }
 }
 
 #[cfg(test)]
@@ -138,7 +154,7 @@ mod tests {
     fn paths_of_kept_files_are_told_from_all_others() {
         let hash = "9bc5565e43a832094d18dc6ed55604ea";
         let groups = [format!("rules/groups/t/{hash}"), format!("rules/groups/a.b-_/{hash}.17")];
-        for path in groups.iter().map(String::as_str).chain([REQUESTS]) {
+        for path in groups.iter().map(String::as_str).chain([REQUESTS, ALERTS]) {
             let parsed = KeptPath::parse(path).expect("a kept file");
             assert_eq!(parsed.as_str(), path);
             assert_eq!(parsed.in_folder(Path::new("/d")), Path::new("/d").join(path));
@@ -166,10 +182,30 @@ mod tests {
             format!("rules/groups/t/{}", &hash[1..]),
             format!("rules/groups/t\0/{hash}"),
             format!("rules/quarantine/t/{hash}"),
+            "rules/state/alerts".to_owned(),
+            "rules/state/ALERTS.tmp".to_owned(),
+            "rules/state/ALERTS/".to_owned(),
+            "rules/state".to_owned(),
         ];
         for other in others {
             assert_eq!(KeptPath::parse(&other), None, "{other:?}");
         }
+    }
+
+    #[test]
+    fn each_kind_has_its_bound_and_each_content_its_number() {
+        let group = format!("rules/groups/t/{:032x}", 1);
+        for (path, max_bytes) in
+            [(REQUESTS, REQUESTS_MAX_BYTES), (ALERTS, 32 << 20), (&group, 8 << 20)]
+        {
+            assert_eq!(KeptPath::parse(path).map(|path| path.max_bytes()), Some(max_bytes));
+        }
+        let of = |epoch, number| KeptFile {
+            object: FileObject { epoch, number },
+            content: Content::of(b""),
+        };
+        assert_eq!(of(1, 2).number(), 1 << 32 | 2);
+        assert_eq!(of(u32::MAX, u32::MAX).number(), u64::MAX);
     }
 
     #[test]

@@ -45,13 +45,10 @@ pub(super) async fn rewrite<R: Runtime>(
         file: &*file,
         nonce: header.nonce,
         len_bytes: 0,
-        run: Vec::new(),
         bytes: header.encode().to_vec(),
     };
-    for group in groups {
-        out.group(&group).await?;
-    }
     out.flush().await?;
+    each_run(&groups, async |run| out.frame(run).await).await?;
     let len_bytes = out.len_bytes;
     debug_assert!(len_bytes >= HEADER_BYTES as u64);
     file.sync_data().await?;
@@ -63,42 +60,17 @@ struct Out<'a, R: Runtime> {
     file: &'a R::File,
     nonce: u64,
     len_bytes: u64,
-    /// Records of the next frame.
-    run: Vec<u8>,
     /// What is to be written.
     bytes: Vec<u8>,
 }
 
 impl<R: Runtime> Out<'_, R> {
-    async fn group(&mut self, group: &GroupSnapshot) -> io::Result<()> {
-        group.key.record(group.number).write(&mut self.run);
-        for rule in &group.rules {
-            let known_by = &rule.identity;
-            let texts = (known_by.name.as_str(), known_by.expr.as_str());
-            write_rule(rule.number, group.number, texts, &known_by.labels, &mut self.run);
-            for alert in rule.table.alerts() {
-                if stored_bytes(&alert.labels, &alert.annotations) < FRAME_MAX_BYTES / 2 {
-                    write_alert(rule.number, alert, &mut self.run);
-                }
-                if self.run.len() >= FRAME_AIM_BYTES {
-                    self.flush().await?;
-                }
-            }
-        }
-        if let Some(time_ns) = group.last_evaluation_ns {
-            Record::Evaluated { group: group.number, time_ns }.write(&mut self.run);
-        }
-        if self.run.len() >= FRAME_AIM_BYTES {
-            self.flush().await?;
-        }
-        Ok(())
+    async fn frame(&mut self, run: &[u8]) -> io::Result<()> {
+        write_frame(self.nonce, run, &mut self.bytes);
+        self.flush().await
     }
 
     async fn flush(&mut self) -> io::Result<()> {
-        if !self.run.is_empty() && self.run.len() <= FRAME_MAX_BYTES {
-            write_frame(self.nonce, &self.run, &mut self.bytes);
-        }
-        self.run.clear();
         let bytes = std::mem::take(&mut self.bytes);
         let count = bytes.len() as u64;
         let (result, mut bytes) = self.file.write_all_at(bytes, self.len_bytes).await;
@@ -109,4 +81,49 @@ impl<R: Runtime> Out<'_, R> {
         self.runtime.yield_now().await;
         Ok(())
     }
+}
+
+/// Gives the runs of records of all groups, each of which makes a frame.
+///
+/// # Errors
+/// `take` has failed.
+pub(in crate::state) async fn each_run(
+    groups: &[GroupSnapshot],
+    mut take: impl AsyncFnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut run = Vec::new();
+    for group in groups {
+        group.key.record(group.number).write(&mut run);
+        for rule in &group.rules {
+            let known_by = &rule.identity;
+            let texts = (known_by.name.as_str(), known_by.expr.as_str());
+            write_rule(rule.number, group.number, texts, &known_by.labels, &mut run);
+            for alert in rule.table.alerts() {
+                if stored_bytes(&alert.labels, &alert.annotations) < FRAME_MAX_BYTES / 2 {
+                    write_alert(rule.number, alert, &mut run);
+                }
+                if run.len() >= FRAME_AIM_BYTES {
+                    give(&mut run, &mut take).await?;
+                }
+            }
+        }
+        if let Some(time_ns) = group.last_evaluation_ns {
+            Record::Evaluated { group: group.number, time_ns }.write(&mut run);
+        }
+        if run.len() >= FRAME_AIM_BYTES {
+            give(&mut run, &mut take).await?;
+        }
+    }
+    give(&mut run, &mut take).await
+}
+
+async fn give(
+    run: &mut Vec<u8>,
+    take: &mut impl AsyncFnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    if !run.is_empty() && run.len() <= FRAME_MAX_BYTES {
+        take(run).await?;
+    }
+    run.clear();
+    Ok(())
 }

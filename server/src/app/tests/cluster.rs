@@ -15,42 +15,45 @@ use crate::config::{BucketConfig, ClusterConfig, Durability};
 mod deletion;
 
 const PARTITIONS: u16 = 16;
-const HTTP_PORT: u16 = 3100;
+pub(super) const HTTP_PORT: u16 = 3100;
 const PEER_PORT: u16 = 9095;
 
-fn ip(node: usize) -> IpAddr {
+pub(super) fn ip(node: usize) -> IpAddr {
     Ipv4Addr::new(10, 0, 0, node as u8 + 1).into()
 }
 
 /// A node that was started.
-struct Started {
-    process: Process,
-    state: Arc<NodeState>,
+pub(super) struct Started {
+    pub(super) process: Process,
+    pub(super) state: Arc<NodeState>,
 }
 
-struct World {
-    simulation: Simulation,
-    disk: Disk,
-    nodes: BTreeMap<usize, Started>,
-    clients: Process,
+pub(super) struct World {
+    pub(super) simulation: Simulation,
+    pub(super) disk: Disk,
+    pub(super) nodes: BTreeMap<usize, Started>,
+    pub(super) clients: Process,
     starts: usize,
     /// How long requests for deletion can be cancelled, and objects stay that nobody needs.
-    removal: Duration,
+    pub(super) removal: Duration,
+    /// What other settings than usual the nodes have.
+    pub(super) settings: fn(&mut Config),
 }
 
 impl World {
-    fn new(seed: u64) -> World {
+    pub(super) fn new(seed: u64) -> World {
         let simulation = Simulation::new(seed);
         simulation.set_max_polls(u64::MAX);
         simulation.set_unix_nanos(1_700_000_000 * SECOND_NS);
         let clients = simulation.start_node(1, |_| std::future::pending());
         let disk = simulation.disk().clone();
         let removal = Duration::from_secs(24 * 3600);
-        World { simulation, disk, nodes: BTreeMap::new(), clients, starts: 0, removal }
+        let (nodes, settings): (_, fn(&mut Config)) = (BTreeMap::new(), |_| ());
+        World { simulation, disk, nodes, clients, starts: 0, removal, settings }
     }
 
     /// Starts a node at an address, with an empty folder.
-    fn start(&mut self, node: usize, cores: u16) {
+    pub(super) fn start(&mut self, node: usize, cores: u16) {
         self.start_at_last(node, cores);
         let state = Arc::clone(&self.nodes[&node].state);
         let has_started = || state.failure().is_some() || owned(&state) > 0;
@@ -89,6 +92,7 @@ impl World {
             peer_listen: SocketAddr::new(ip(node), PEER_PORT),
             membership,
         });
+        (self.settings)(&mut config);
         let limits = LimitsOfTenants::same_for_all(limits);
         let doors = Doors { tls: None, users: None, connections: ConnectionLimit::new(10_000) };
         let boot =
@@ -104,14 +108,17 @@ impl World {
         self.nodes.insert(node, Started { process, state });
     }
 
-    fn run_for(&self, duration: Duration) {
+    pub(super) fn run_for(&self, duration: Duration) {
         let end = self.simulation.now().after(duration);
         let run = self.simulation.run_until(|| self.simulation.now() >= end);
         run.unwrap_or_else(|stuck| panic!("{stuck}"));
     }
 
     /// Runs something of a client to its end.
-    fn client<T: 'static>(&self, work: impl AsyncFnOnce(SimRuntime) -> T + 'static) -> T {
+    pub(super) fn client<T: 'static>(
+        &self,
+        work: impl AsyncFnOnce(SimRuntime) -> T + 'static,
+    ) -> T {
         let (output, runtime) =
             (Rc::new(RefCell::new(None)), self.clients.runtime(CoreId(0)).clone());
         let slot = Rc::clone(&output);
@@ -124,12 +131,12 @@ impl World {
         output.take().expect("it has ended")
     }
 
-    fn kill(&mut self, node: usize) {
+    pub(super) fn kill(&mut self, node: usize) {
         self.nodes.remove(&node).expect("it runs").process.crash();
     }
 
     /// Stops a node in order; false if it was taken over meanwhile.
-    fn stop(&mut self, node: usize) -> bool {
+    pub(super) fn stop(&mut self, node: usize) -> bool {
         let Started { process, state } = self.nodes.remove(&node).expect("it runs");
         state.stop.trigger();
         let run = self.simulation.run_until(|| !process.is_running());
@@ -150,7 +157,7 @@ fn owned(state: &NodeState) -> usize {
 }
 
 /// Pushes lines of many streams to a node, again and again until it takes them.
-async fn push(runtime: &SimRuntime, node: usize, numbers: std::ops::Range<u64>) -> u32 {
+pub(super) async fn push(runtime: &SimRuntime, node: usize, numbers: std::ops::Range<u64>) -> u32 {
     let streams: Vec<Value> = (0..20)
         .map(|stream| {
             let now_ns = runtime.unix_nanos();
@@ -197,7 +204,7 @@ fn lines(answer: &Value) -> Vec<(String, u64)> {
     lines.collect()
 }
 
-async fn get(runtime: &SimRuntime, node: usize, target: &str) -> Value {
+pub(super) async fn get(runtime: &SimRuntime, node: usize, target: &str) -> Value {
     let address = SocketAddr::new(ip(node), HTTP_PORT);
     let (status, text) = http(runtime, address, "GET", target, "").await.expect("an answer");
     assert_eq!(status, 200, "{text}");
@@ -334,20 +341,17 @@ fn nobody_waits_for_a_node_that_stands_still_once_it_was_taken_over() {
     assert!(failure.is_some_and(|text| text.contains("has taken over")), "it has ended");
 }
 
-#[test]
-fn what_nodes_do_not_do_together_is_refused() {
-    let mut world = World::new(3);
-    world.start(0, 1);
-    world.client(async |runtime| {
-        let address = SocketAddr::new(ip(0), HTTP_PORT);
-        for (method, target) in
-            [("POST", "/loki/api/v1/rules/a"), ("DELETE", "/loki/api/v1/rules/a/b")]
-        {
-            let answer = http(&runtime, address, method, target, "").await.expect("an answer");
-            assert_eq!(answer.0, 501, "{method} {target}: {}", answer.1);
-            assert!(answer.1.contains("is one of many"), "{}", answer.1);
-        }
-    });
+/// The node that keeps what all have in common.
+pub(super) fn keeper(world: &World) -> usize {
+    let keeps = |node: &Started| {
+        let cluster = node.state.cluster.as_ref().expect("one of many");
+        let since = cluster.routes().expect("it has joined").get().keeper_since;
+        since.is_some_and(|since| cluster.common.get().keeps(since))
+    };
+    let keepers: Vec<usize> =
+        world.nodes.iter().filter(|(_, node)| keeps(node)).map(|(node, _)| *node).collect();
+    assert_eq!(keepers.len(), 1, "{keepers:?}");
+    keepers[0]
 }
 
 /// What clients were told.

@@ -35,9 +35,3 @@ pub(crate) fn shard_gone() -> ApiError {
 pub(crate) fn node_stopping() -> ApiError {
     ApiError::unavailable("the node is stopping")
 }
-
-/// Nodes among others do not do this together, so one of them does not do it alone.
-pub(crate) fn not_among_others(what: &str) -> ApiError {
-    let text = format!("{what} are not available on a node that is one of many");
-    ApiError::new(StatusCode::NOT_IMPLEMENTED, text)
-}

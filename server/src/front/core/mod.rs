@@ -29,7 +29,6 @@ use crate::config::{Config, Limits, LimitsView};
 use crate::metrics::CoreMetrics;
 use crate::node::{Budgets, NodeState};
 use crate::services::{Component, State};
-use errors::not_among_others;
 use targets::Targets;
 pub(super) use tenant::tenant_header;
 
@@ -92,14 +91,6 @@ impl<R: Runtime> Core<R> {
     /// What the node shares as one of many; `None` if it has no others.
     pub(crate) fn cluster(&self) -> Option<&OneOfMany> {
         self.node.cluster.as_deref()
-    }
-
-    /// Refuses what nodes do not do together.
-    ///
-    /// # Errors
-    /// The node has others.
-    pub(crate) fn check_alone(&self, what: &str) -> Result<(), ApiError> {
-        if self.cluster().is_some() { Err(not_among_others(what)) } else { Ok(()) }
     }
 
     /// Who owns which partition, as far as this node knows; `None` if it has no others, or has not

@@ -39,18 +39,10 @@ impl<R: Runtime> Ruling<R> {
         request: Request,
         namespace: &str,
     ) -> Result<Response, ApiError> {
-        self.check_change(&request)?;
         match request.head.method {
             Method::POST => self.set_group(request, namespace).await,
             Method::DELETE => self.delete_namespace(request, namespace).await,
             _ => self.list_groups(request, Some(namespace)).await,
-        }
-    }
-
-    fn check_change(&self, request: &Request) -> Result<(), ApiError> {
-        match request.head.method {
-            Method::POST | Method::DELETE => self.core.check_alone("stored rules"),
-            _ => Ok(()),
         }
     }
 
@@ -61,7 +53,6 @@ impl<R: Runtime> Ruling<R> {
         namespace: &str,
         group: &str,
     ) -> Result<Response, ApiError> {
-        self.check_change(&request)?;
         match request.head.method {
             Method::DELETE => self.delete_group(request, namespace, group).await,
             _ => self.get_group(request, namespace, group).await,
@@ -260,6 +251,8 @@ fn failed(reply: RulesReply) -> ApiError {
                 StoreRefusal::TooManyGroups { .. } => ApiError::bad_request(text),
                 StoreRefusal::TooManyBytes { .. }
                 | StoreRefusal::NotLoaded
+                | StoreRefusal::Unsure(_)
+                | StoreRefusal::Elsewhere
                 | StoreRefusal::Bucket => ApiError::unavailable(text),
                 StoreRefusal::ReadOnly { .. } | StoreRefusal::Io(_) => ApiError::internal(text),
             }

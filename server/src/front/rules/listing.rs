@@ -59,6 +59,7 @@ impl<R: Runtime> Ruling<R> {
     async fn status(&self, tenant: TenantId) -> Result<Vec<Arc<GroupStatus>>, ApiError> {
         match self.core.ask_ruler(RulesRequest::Status { tenant }).await? {
             RulesReply::Status(groups) => Ok(groups),
+            RulesReply::Refused(refusal) => Err(ApiError::unavailable(refusal.to_string())),
             _ => Err(node_stopping()),
         }
     }

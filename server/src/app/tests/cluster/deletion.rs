@@ -6,19 +6,6 @@ use logsvc_store::folder::FolderBucket;
 
 use super::*;
 
-/// The node that keeps what all have in common.
-fn keeper(world: &World) -> usize {
-    let keeps = |node: &Started| {
-        let cluster = node.state.cluster.as_ref().expect("one of many");
-        let since = cluster.routes().expect("it has joined").get().keeper_since;
-        since.is_some_and(|since| cluster.common.get().keeps(since))
-    };
-    let keepers: Vec<usize> =
-        world.nodes.iter().filter(|(_, node)| keeps(node)).map(|(node, _)| *node).collect();
-    assert_eq!(keepers.len(), 1, "{keepers:?}");
-    keepers[0]
-}
-
 const DELETE: &str =
     "/loki/api/v1/delete?query=%7Bapp%3D%22a%22%2C%20n%3D%223%22%7D&start=1600000000";
 
