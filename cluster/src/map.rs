@@ -50,6 +50,8 @@ pub enum State {
     Active,
     /// It hands its partitions over, and is going to stop.
     Leaving,
+    /// It never takes any. It writes no entries, and asks owners for those of others.
+    Guest,
 }
 
 /// A live writer. One that has died is a member, too, until somebody has fenced it.
@@ -160,6 +162,12 @@ impl Map {
         (0..=Partition::MAX).zip(&self.slots)
     }
 
+    /// Whether a writer is a member that never takes partitions.
+    #[must_use]
+    pub fn is_guest(&self, epoch: Epoch) -> bool {
+        self.members.get(&epoch).is_some_and(|info| info.state == State::Guest)
+    }
+
     /// Whether some slot has to do with a writer.
     #[must_use]
     pub fn is_needed(&self, epoch: Epoch) -> bool {
@@ -254,6 +262,9 @@ impl Map {
         }
         if slot.next.is_some_and(|next| !self.members.contains_key(&next)) {
             return Err(MapError::Inconsistent("a next owner is no member"));
+        }
+        if self.is_guest(owner) || slot.next.is_some_and(|next| self.is_guest(next)) {
+            return Err(MapError::Inconsistent("a guest has a partition, or is to get one"));
         }
         if slot.heritage.iter().any(|epoch| !self.ended.contains_key(epoch)) {
             return Err(MapError::Inconsistent("a heritage is of a writer that has not ended"));

@@ -8,6 +8,7 @@
 //!   the same partition. For answers this needs that clocks go at the right rate, within a tenth.
 //! - It never believes that it has or has not written a map before it has read whose map is there.
 //! - It stops, and says why, when it was fenced, or when maps break the rules.
+//! - A guest owns nothing, ends nobody but itself, and adopts nothing. It joins, reads on, and leaves.
 //!
 //! What can go wrong: hints of who is alive may lie. Then members are fenced that live, which costs
 //! them a start as another writer.
@@ -75,7 +76,7 @@ struct Planned {
 impl Member {
     /// A node that has just taken the epoch `me`, in a cluster with so many partitions. `known` is
     /// some map that was read; reading goes on behind it. `info` tells the name and address of the
-    /// node. `chance` is a random number: two processes that are given one epoch, because the store
+    /// node, and by its state whether it takes partitions. `chance` is a random number: two processes that are given one epoch, because the store
     /// does not keep creates apart, notice each other by it.
     #[must_use]
     pub fn new(

@@ -20,7 +20,7 @@ const TRIED_MEMBERS_MAX: usize = 64;
 const MOVED_MEMBERS_MAX: usize = 16;
 
 /// The owner that each partition should have, if `alive` are the members that live. All are `None`
-/// if no member takes partitions.
+/// if no member takes partitions; guests and those that leave take none.
 #[must_use]
 pub fn plan(map: &Map, alive: &BTreeSet<Epoch>) -> Vec<Option<Epoch>> {
     let takes = |epoch: &Epoch| {

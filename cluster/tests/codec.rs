@@ -20,7 +20,7 @@ fn random_map(rng: &mut Rng) -> Map {
         Epoch(epoch)
     };
     for number in 0..rng.below(6) {
-        let state = *rng.pick(&[State::Active, State::Leaving]);
+        let state = *rng.pick(&[State::Active, State::Leaving, State::Guest]);
         let info = info(&format!("näme-{number}"), state, rng.next_u64());
         map.members.insert(next_epoch(rng), info);
     }
@@ -28,7 +28,8 @@ fn random_map(rng: &mut Rng) -> Map {
         let ends = Ends { log: rng.next_u64(), wal: rng.next_u64() };
         map.ended.insert(next_epoch(rng), ends);
     }
-    let members: Vec<Epoch> = map.members.keys().copied().collect();
+    let members: Vec<Epoch> =
+        map.members.keys().copied().filter(|epoch| !map.is_guest(*epoch)).collect();
     let ended: Vec<Epoch> = map.ended.keys().copied().collect();
     let all: Vec<Epoch> = members.iter().chain(&ended).copied().collect();
     let mut slot = Slot::default();

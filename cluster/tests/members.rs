@@ -28,8 +28,12 @@ impl Rig {
     }
 
     fn member(&self, me: Epoch) -> Member {
+        self.member_that_is(me, State::Active)
+    }
+
+    fn member_that_is(&self, me: Epoch, state: State) -> Member {
         let (name, address, zone) = ("n".to_owned(), "n:1".to_owned(), String::new());
-        let info = MemberInfo { name, address, zone, state: State::Active, position: 0 };
+        let info = MemberInfo { name, address, zone, state, position: 0 };
         Member::new(Settings::default(), me, info, 4, None, 7)
     }
 
@@ -303,4 +307,79 @@ fn forks_and_broken_rules_stop_a_member() {
     rig.maps.push(b"no map".to_vec());
     rig.tell(&mut member, Input::Heard(2));
     assert!(is_broken(member.stopped().cloned()));
+}
+
+#[test]
+fn a_guest_waits_for_somebody_who_takes_partitions() {
+    let mut rig = Rig::new();
+    let mut guest = rig.member_that_is(B, State::Guest);
+    rig.tell(&mut guest, Input::Tick);
+    assert!(guest.map().is_guest(B));
+    assert_eq!(guest.map().owner(0), None);
+    rig.reads = 0;
+    rig.pass(&mut guest, Duration::from_secs(10));
+    assert!((5..=15).contains(&rig.reads), "{} reads", rig.reads);
+    let mut member = rig.member(A);
+    rig.tell(&mut member, Input::Tick);
+    assert_eq!(member.map().live_owner(3), Some(A));
+    rig.pass(&mut guest, Duration::from_secs(2));
+    assert_eq!(guest.map().live_owner(3), Some(A));
+    assert_eq!(guest.may_accept(3, rig.now), Accept::NotOwner);
+    assert_eq!(guest.may_answer(&[3], guest.number(), rig.now), Answer::NotOwner);
+    // Nothing moves to the guest, and there is nothing to wait for.
+    let alive = BTreeSet::from([A, B]);
+    rig.tell(&mut guest, Input::Alive(alive.clone()));
+    rig.tell(&mut member, Input::Alive(alive));
+    let maps = rig.maps.len();
+    rig.reads = 0;
+    rig.pass(&mut guest, Duration::from_secs(100));
+    rig.pass(&mut member, Duration::from_secs(100));
+    assert_eq!(rig.maps.len(), maps);
+    assert!(rig.reads <= 24, "{} reads", rig.reads);
+    assert_eq!(rig.asked, vec![]);
+}
+
+#[test]
+fn a_guest_inherits_from_nobody_and_others_end_it() {
+    let (mut rig, mut member) = Rig::first();
+    let mut guest = rig.member_that_is(B, State::Guest);
+    rig.tell(&mut guest, Input::Tick);
+    // To the guest, A is dead; and it is the only one that lives.
+    rig.pass(&mut guest, Duration::from_secs(600));
+    assert_eq!(guest.map().live_owner(0), Some(A));
+    assert!(guest.map().ended.is_empty());
+    rig.tell(&mut member, Input::Heard(2));
+    assert_eq!(member.stopped(), None);
+    // To A, the guest is dead.
+    rig.pass(&mut member, Duration::from_secs(15));
+    assert!(!member.map().members.contains_key(&B) && member.map().ended.contains_key(&B));
+    rig.tell(&mut guest, Input::Heard(member.number()));
+    assert_eq!(guest.stopped(), Some(&Stop::Ended));
+}
+
+#[test]
+fn a_guest_leaves_by_itself_and_does_not_keep_the_last_owner() {
+    let (mut rig, mut member) = Rig::first();
+    let mut guest = rig.member_that_is(B, State::Guest);
+    rig.tell(&mut guest, Input::Tick);
+    let alive = BTreeSet::from([A, B]);
+    rig.tell(&mut member, Input::Alive(alive.clone()));
+    rig.tell(&mut guest, Input::Alive(alive));
+    rig.tell(&mut member, Input::Heard(2));
+    rig.tell(&mut member, Input::Leave);
+    assert_eq!(member.stopped(), Some(&Stop::Left));
+    rig.pass(&mut guest, Duration::from_secs(300));
+    assert_eq!(guest.map().owner(0), Some(A));
+    assert_eq!(guest.map().live_owner(0), None);
+    // The next one inherits.
+    let next = Epoch(3);
+    let mut heir = rig.member(next);
+    rig.tell(&mut heir, Input::Alive(BTreeSet::from([B, next])));
+    rig.tell(&mut heir, Input::Tick);
+    rig.pass(&mut heir, Duration::from_secs(2));
+    assert_eq!(heir.map().live_owner(0), Some(next));
+    assert_eq!(heir.map().slots[0].heritage, BTreeSet::from([A]));
+    rig.tell(&mut guest, Input::Leave);
+    assert_eq!(guest.stopped(), Some(&Stop::Left));
+    assert!(guest.map().ended.contains_key(&B));
 }

@@ -98,12 +98,17 @@ fn plans_are_ranges_of_equal_shares_that_move_little() {
 }
 
 #[test]
-fn who_leaves_or_is_unknown_gets_nothing() {
+fn who_leaves_or_is_a_guest_or_is_unknown_gets_nothing() {
     let mut map = Map::empty(8);
+    add(&mut map, Epoch(0), State::Guest);
     add(&mut map, Epoch(1), State::Leaving);
-    assert_eq!(plan(&map, &BTreeSet::from([Epoch(1), Epoch(2)])), vec![None; 8]);
+    let alive = BTreeSet::from([Epoch(0), Epoch(1), Epoch(2)]);
+    assert_eq!(plan(&map, &alive), vec![None; 8]);
     add(&mut map, Epoch(3), State::Active);
-    assert_eq!(plan(&map, &BTreeSet::from([Epoch(1), Epoch(3)])), vec![Some(Epoch(3)); 8]);
+    assert_eq!(
+        plan(&map, &BTreeSet::from([Epoch(0), Epoch(1), Epoch(3)])),
+        vec![Some(Epoch(3)); 8]
+    );
 }
 
 #[test]

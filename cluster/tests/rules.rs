@@ -69,6 +69,12 @@ fn members_write_for_themselves() {
         map.slots[0] = Slot { owner: Some(C), ..Slot::default() };
         map.members.remove(&A);
     });
+    breaks(A, "nobody else becomes one", |map| {
+        change(map, A, |info| info.state = State::Guest);
+        // One that has nothing.
+        map.slots[0].owner = None;
+        map.slots[0].next = None;
+    });
     let mut leaving = before();
     change(&mut leaving, A, |info| info.state = State::Leaving);
     assert!(leaving.follow(A, &before()).is_err());
@@ -137,4 +143,44 @@ fn heritages_and_proposals() {
     keeps(B, |map| map.slots[0].next = None);
     breaks(A, "no member", |map| map.slots[1].next = Some(DEAD));
     breaks(A, "never changes", |map| drop(map.slots.pop()));
+}
+
+/// C is a guest.
+fn with_guest() -> Map {
+    let mut map = before();
+    map.members.insert(C, MemberInfo { state: State::Guest, ..info() });
+    map
+}
+
+#[test]
+fn a_guest_gets_nothing() {
+    assert_eq!(before().follow(C, &with_guest()), Ok(()));
+    let refused = |author: Epoch, change: &dyn Fn(&mut Map), rule: &str| {
+        let mut next = with_guest();
+        change(&mut next);
+        let error = with_guest().follow(author, &next).expect_err(rule).to_string();
+        assert!(error.contains(rule), "{error} is not {rule}");
+    };
+    let has_partition = "a guest has a partition";
+    refused(C, &|map| claim(map, C, &[DEAD]), has_partition);
+    refused(A, &|map| map.slots[0].next = Some(C), has_partition);
+    refused(A, &|map| map.slots[0].owner = Some(C), has_partition);
+    for state in [State::Active, State::Leaving] {
+        let change = |map: &mut Map| map.members.get_mut(&C).expect("a member").state = state;
+        refused(C, &change, "a guest is one to its end");
+    }
+    let forget = |map: &mut Map| {
+        map.members.get_mut(&C).expect("a member").position = 9;
+        map.ended.remove(&Epoch(8));
+    };
+    let mut before = with_guest();
+    before.ended.insert(Epoch(8), Ends { log: 0, wal: 0 });
+    let mut next = before.clone();
+    forget(&mut next);
+    let error = before.follow(C, &next).expect_err("a guest adopts nothing").to_string();
+    assert!(error.contains("published its adoption"), "{error}");
+    // It goes like everybody.
+    let mut next = with_guest();
+    next.end(C, Ends { log: 5, wal: 0 });
+    assert_eq!(with_guest().follow(C, &next), Ok(()));
 }

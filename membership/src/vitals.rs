@@ -78,8 +78,14 @@ impl Roles {
 
     /// The set with one more role.
     #[must_use]
-    pub fn with(self, role: Role) -> Roles {
+    pub const fn with(self, role: Role) -> Roles {
         Roles(self.0 | 1 << role as u8)
+    }
+
+    /// Whether the two sets have a role in common.
+    #[must_use]
+    pub fn meets(self, other: Roles) -> bool {
+        self.0 & other.0 != 0
     }
 
     /// Whether the role is in the set.
@@ -204,6 +210,8 @@ mod tests {
         let roles = Roles::NONE.with(Role::Distributor).with(Role::Ruler);
         assert_eq!(roles.bits(), 1 | 1 << 11);
         assert!(roles.has(Role::Ruler) && !roles.has(Role::Querier));
+        let ruler = Roles::NONE.with(Role::Ruler);
+        assert!(roles.meets(ruler) && !ruler.meets(Roles::NONE.with(Role::Querier)));
         let later = Roles::from_bits(1 << 31);
         assert_eq!(later.with(Role::Querier).bits(), 1 << 31 | 1 << 2);
     }

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use crate::config::targets::Part;
 use crate::config::{Config, LogFormat, LogLevel, sync_text};
 
 /// Says that the node listens on `address` and can be used. Written to standard
@@ -34,8 +35,8 @@ pub(crate) fn ready(config: &Config, driver: &str, address: SocketAddr) {
     }
 }
 
-/// Commands to paste, with the purpose of each.
-fn first_steps(config: &Config, url: &str) -> [(&'static str, String); 3] {
+/// Commands to paste that the node can answer, with the purpose of each.
+fn first_steps(config: &Config, url: &str) -> Vec<(&'static str, String)> {
     let tenant = if config.auth_enabled { " -H 'X-Scope-OrgID: demo'" } else { "" };
     let push = format!(
         "curl{tenant} -H 'Content-Type: application/json' {url}/loki/api/v1/push -d \
@@ -46,7 +47,15 @@ fn first_steps(config: &Config, url: &str) -> [(&'static str, String); 3] {
         "curl{tenant} -G {url}/loki/api/v1/query_range --data-urlencode 'query={{app=\"demo\"}}'"
     );
     let grafana = format!("add a data source of type Loki with the URL {url}");
-    [("push a line", push), ("query it", query), ("use Grafana", grafana)]
+    let parts = config.parts();
+    let mut steps = Vec::new();
+    if parts.has(Part::Distributor) {
+        steps.push(("push a line", push));
+    }
+    if parts.has(Part::Querier) || parts.has(Part::QueryFrontend) {
+        steps.extend([("query it", query), ("use Grafana", grafana)]);
+    }
+    steps
 }
 
 fn page(config: &Config, driver: &str, url: &str, steps: &[(&'static str, String)]) -> String {

@@ -234,7 +234,7 @@ fn command() -> Command {
     let targets = Arg::new(LIST_TARGETS)
         .long(LIST_TARGETS)
         .action(ArgAction::SetTrue)
-        .help("List what --target can start, and exit: all parts are one process");
+        .help("List the names that --target may have, and exit");
     Command::new("logsvc")
         .version(version::LINE)
         .about(ABOUT)

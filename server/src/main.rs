@@ -59,7 +59,8 @@ fn main() -> ExitCode {
         return tools::run(tool);
     }
     if cli.list_targets {
-        return match writeln!(std::io::stdout(), "all") {
+        let names: Vec<&str> = config::targets::names().collect();
+        return match writeln!(std::io::stdout(), "{}", names.join("\n")) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&format!("logsvc: {error}")),
         };

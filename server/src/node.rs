@@ -373,7 +373,7 @@ impl NodeState {
             metrics,
             refusals: Refusals::new(refusals_max_bytes(config.memory_max_bytes)),
             reloads: Reloads::default(),
-            services: Services::new(cores),
+            services: Services::new(cores, config.cluster.as_ref().map(|it| it.parts)),
             changes: NodeChanges::new(cores),
             deletions: NodeDeletions::default(),
             recovered: Barrier::new(cores),

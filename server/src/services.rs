@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use logsvc_runtime::CoreId;
 
+use crate::config::targets::{self, Part, Parts};
+
 /// A component of the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Component {
@@ -49,6 +51,18 @@ impl Component {
         Component::QueryFrontend,
         Component::RuntimeConfig,
     ];
+
+    /// The part of a node that it is; `None` if every node has it.
+    fn part(self) -> Option<Part> {
+        match self {
+            Component::Ingester => Some(Part::Ingester),
+            Component::Distributor => Some(Part::Distributor),
+            Component::Querier => Some(Part::Querier),
+            Component::QueryFrontend => Some(Part::QueryFrontend),
+            Component::Ruler => Some(Part::Ruler),
+            Component::Server | Component::Store | Component::RuntimeConfig => None,
+        }
+    }
 
     fn name(self) -> &'static str {
         match self {
@@ -112,16 +126,18 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Services {
     cores: usize,
+    /// What a node of a cluster does.
+    parts: Option<Parts>,
     /// By component, then by core.
     states: Box<[AtomicU8]>,
 }
 
 impl Services {
-    /// All new.
-    pub(crate) fn new(cores: u16) -> Services {
+    /// All new. `parts` says what the node does as one of a cluster.
+    pub(crate) fn new(cores: u16, parts: Option<Parts>) -> Services {
         let cores = usize::from(cores);
         let states = (0..cores * Component::ALL.len()).map(|_| AtomicU8::new(State::New as u8));
-        Services { cores, states: states.collect() }
+        Services { cores, parts, states: states.collect() }
     }
 
     fn cell(&self, core: usize, component: Component) -> &AtomicU8 {
@@ -166,9 +182,20 @@ impl Services {
         }
     }
 
-    /// Names and states of all components.
+    /// Names and states of all components that the node has, and of its parts that are none: they only
+    /// pass requests on.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, State)> {
-        Component::ALL.into_iter().map(|component| (component.name(), self.state(component)))
+        let is_there = move |part: Part| self.parts.is_none_or(|parts: Parts| parts.has(part));
+        let components =
+            Component::ALL.into_iter().filter(move |it| it.part().is_none_or(is_there));
+        let others = targets::PARTS.into_iter().filter(|part| {
+            let mut components = Component::ALL.into_iter();
+            self.parts.is_some_and(|parts| parts.has(*part))
+                && components.all(|component| component.part() != Some(*part))
+        });
+        let others =
+            others.map(|part| (targets::name_of(part), self.state(Component::RuntimeConfig)));
+        components.map(|component| (component.name(), self.state(component))).chain(others)
     }
 
     /// How many components are in each state, if one has stopped or failed.
@@ -187,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_component_is_where_its_slowest_core_is() {
-        let services = Services::new(2);
+        let services = Services::new(2, None);
         let (first, second) = (CoreId(0), CoreId(1));
         let steps = [
             (first, State::Starting, State::Starting),
@@ -211,7 +238,7 @@ mod tests {
 
     #[test]
     fn one_failure_fails_the_component() {
-        let services = Services::new(3);
+        let services = Services::new(3, None);
         services.set_whole(Component::Store, State::Running);
         assert_eq!(services.not_running(), None);
         services.set(CoreId(1), Component::Store, State::Failed);
@@ -219,5 +246,20 @@ mod tests {
         assert_eq!(services.state(Component::Store), State::Failed);
         let counts = services.not_running().expect("a component that failed");
         assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("Failed", 1), ("New", 7)]);
+    }
+
+    #[test]
+    fn a_node_of_a_cluster_shows_its_parts() {
+        let shown = |parts: &[Part]| {
+            let services = Services::new(1, Some(targets::parts(parts)));
+            services.all().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&[]), ["server", "store", "runtime-config"]);
+        let read = shown(&[Part::Querier, Part::QueryFrontend]);
+        assert_eq!(read, ["server", "store", "querier", "query-frontend", "runtime-config"]);
+        let backend = shown(&[Part::Compactor, Part::Ruler]);
+        assert_eq!(backend, ["server", "store", "ruler", "runtime-config", "compactor"]);
+        assert_eq!(Services::new(1, None).all().count(), 8);
+        assert_eq!(Services::new(1, Some(targets::ALL)).all().count(), 3 + 13);
     }
 }

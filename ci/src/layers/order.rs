@@ -287,8 +287,8 @@ pub(super) const ORDERS: &[Order] = &[
         module: "",
         floors: &[
             "users",
-            "allocator ask config intake probe services version",
-            "transfer",
+            "allocator ask config intake probe version",
+            "services transfer",
             "banner cli folder logging",
             "metrics",
             "refusals",
@@ -304,7 +304,7 @@ pub(super) const ORDERS: &[Order] = &[
         krate: "server",
         module: "config",
         floors: &[
-            "cgroup label_map nearest",
+            "cgroup label_map nearest targets",
             "access blocked choice elasticsearch foreign journald lines machine otlp ruler self stream_retention syslog tls yaml",
             "bucket deletion",
             "cluster",

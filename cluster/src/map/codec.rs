@@ -61,7 +61,7 @@ impl Entry {
         put_u32(&mut out, self.map.ended.len() as u32);
         for (epoch, info) in &self.map.members {
             put_u32(&mut out, epoch.0);
-            out.push(u8::from(info.state == State::Leaving));
+            out.push(byte(info.state));
             out.extend(info.position.to_le_bytes());
             for text in [&info.name, &info.address, &info.zone] {
                 // The check above has bounded it.
@@ -112,6 +112,14 @@ impl Entry {
         let map = Map { members, ended, slots };
         map.check()?;
         Ok(Entry { number, nonce, previous, author, map })
+    }
+}
+
+fn byte(state: State) -> u8 {
+    match state {
+        State::Active => 0,
+        State::Leaving => 1,
+        State::Guest => 2,
     }
 }
 
@@ -174,6 +182,7 @@ impl Rest<'_> {
             let state = match self.array()? {
                 [0] => State::Active,
                 [1] => State::Leaving,
+                [2] => State::Guest,
                 [_] => return Err(MapError::Damaged("a state is unknown")),
             };
             let position = self.u64()?;

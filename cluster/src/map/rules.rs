@@ -4,6 +4,7 @@
 //! - A partition leaves an owner by the owner's own hand, or after the owner was fenced.
 //! - A heritage grows at a claim alone, by the fenced owner, and shrinks by the owner's hand alone.
 //! - What ended writers have left is known until a live member has taken it over.
+//! - A guest is one to its end, so it never has a partition.
 //!
 //! What no map can show is whether its author did what the map claims: wrote its last edit before it
 //! handed over, settled a heritage, adopted a log. [`crate::member`] answers for that.
@@ -69,8 +70,12 @@ impl Judge<'_> {
         self.require(epoch == self.author, "a member changes by its own hand")?;
         self.require(now.position <= next.position, "a position never falls")?;
         self.require(
-            now.state == State::Active || next.state == State::Leaving,
+            now.state != State::Leaving || next.state == State::Leaving,
             "a member that leaves does not come back",
+        )?;
+        self.require(
+            (now.state == State::Guest) == (next.state == State::Guest),
+            "a guest is one to its end, and nobody else becomes one",
         )
     }
 
@@ -89,7 +94,7 @@ impl Judge<'_> {
         // That nothing refers to those that went is part of the check of the map itself.
         let adopter = next.members.get(&self.author);
         self.require(
-            !adopts || adopter.is_some_and(|info| info.position > 0),
+            !adopts || adopter.is_some_and(|it| it.position > 0 && it.state != State::Guest),
             "an ended log is forgotten only by a member that has published its adoption",
         )
     }

@@ -51,9 +51,11 @@ impl Member {
                 return None;
             }
             place.insert(self.info.clone());
-            // The first one begins the cluster.
-            for slot in next.slots.iter_mut().filter(|slot| slot.owner.is_none()) {
-                slot.owner = Some(self.me);
+            // The first one that takes partitions begins the cluster.
+            if self.info.state == State::Active {
+                for slot in next.slots.iter_mut().filter(|slot| slot.owner.is_none()) {
+                    slot.owner = Some(self.me);
+                }
             }
             return Some(next);
         }
@@ -75,7 +77,9 @@ impl Member {
     }
 
     fn change_me(&self, next: &mut Map) {
-        if let Some(info) = next.members.get_mut(&self.me).filter(|_| self.is_leaving) {
+        let me = next.members.get_mut(&self.me).filter(|_| self.is_leaving);
+        // A guest has nothing to hand over.
+        if let Some(info) = me.filter(|info| info.state == State::Active) {
             info.state = State::Leaving;
         }
     }
@@ -150,6 +154,10 @@ impl Member {
     /// Names who should own what. Others have time to do it first, and who leaves has not.
     fn propose_moves(&mut self, next: &mut Map, now: Monotonic) {
         let me = next.members.get(&self.me).map(|info| info.state);
+        // Those that have something to do with it are enough.
+        if me == Some(State::Guest) {
+            return;
+        }
         let is_leaving = me == Some(State::Leaving);
         let pause = self.settings.propose_pause.saturating_mul(self.rank() + 1);
         let moves = |this: &Member, slot: &Slot, index: usize| -> Option<Option<Epoch>> {
@@ -184,7 +192,10 @@ impl Member {
             self.fencing = Some(epoch);
             out.push(Effect::Fence { epoch });
         }
-        let may_adopt = !self.is_adopting && self.adopted_is_done() && self.rank() == 0;
+        let may_adopt = !self.is_adopting
+            && self.adopted_is_done()
+            && self.rank() == 0
+            && !self.own.map.is_guest(self.me);
         if may_adopt
             && self.own.map.members.contains_key(&self.me)
             && self.own.map.ended.len() > self.settings.ended_kept
@@ -218,6 +229,12 @@ impl Member {
             let is_last = self.planned.owners.iter().all(Option::is_none);
             let is_done =
                 (!owns || is_last) && self.own.is_idle() && !self.fenced.contains_key(&self.me);
+            return is_done.then_some(self.me);
+        }
+        if me.state == State::Guest {
+            // The logs of others are ended by those that may inherit.
+            let is_done =
+                self.is_leaving && self.own.is_idle() && !self.fenced.contains_key(&self.me);
             return is_done.then_some(self.me);
         }
         let rank = self.rank();

@@ -81,6 +81,8 @@ pub(crate) struct Machine {
     /// No client comes through before this time, and no answer to one.
     pub(crate) no_clients_until: u64,
     pub(crate) is_wanted: bool,
+    /// Whether a process on it may be a guest.
+    pub(crate) has_guests: bool,
 }
 
 impl Machine {

@@ -125,6 +125,6 @@ tally! {
     fences fences_found lost_races unknown_maps lost_answers_of_maps unknown_wals
     requests_of_the_dead kills pauses zombie_owners fenced_writes
     leaves joins moved_pushes early_pushes held_pushes push_attempts
-    answers answers_beside_changes unproven_questions waits failed_queries
+    guests answers_of_guests answers answers_beside_changes unproven_questions waits failed_queries
     seals merges replays replayed_copies adoptions lies gone gone_lies cuts outages
 }

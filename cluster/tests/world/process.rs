@@ -25,6 +25,7 @@ pub(crate) struct Accepted {
 pub(crate) struct Process {
     pub(crate) me: Epoch,
     pub(crate) machine: usize,
+    pub(crate) is_guest: bool,
     pub(crate) settings: Settings,
     pub(crate) member: Member,
     pub(crate) frozen: Vec<Message>,
@@ -75,11 +76,14 @@ impl Process {
         if env.is(Mutant::NoProof) {
             settings.proof_max = std::time::Duration::from_secs(3_600);
         }
+        let may_be = env.machines.get(machine).is_some_and(|it| it.has_guests);
+        let is_guest = may_be && env.rng.one_in(2);
+        env.tally.guests += u64::from(is_guest);
         let info = MemberInfo {
             name: format!("node-{machine}"),
             address: format!("node-{machine}:9095"),
             zone: String::new(),
-            state: State::Active,
+            state: if is_guest { State::Guest } else { State::Active },
             position: 0,
         };
         // Some start from the newest map that a listing shows.
@@ -90,6 +94,7 @@ impl Process {
         Process {
             me,
             machine,
+            is_guest,
             settings,
             member,
             frozen: Vec::new(),

@@ -73,12 +73,14 @@ impl World {
                 .all(|partition| process.member.may_accept(partition, now) != Accept::NotYet)
     }
 
-    /// Whether shares differ by at most one partition.
+    /// Whether shares of those that are no guests differ by at most one partition.
     pub(crate) fn is_balanced(&self, map: &Map) -> bool {
         let shares = self
             .processes
-            .keys()
-            .map(|epoch| map.slots.iter().filter(|slot| slot.owner == Some(*epoch)).count());
+            .values()
+            .filter(|process| !process.is_guest)
+            .map(|process| process.me)
+            .map(|epoch| map.slots.iter().filter(|slot| slot.owner == Some(epoch)).count());
         let (most, least) = (shares.clone().max(), shares.min());
         most.unwrap_or(0) <= least.unwrap_or(0) + 1
     }

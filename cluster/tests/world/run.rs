@@ -53,6 +53,7 @@ impl World {
         env.is_quick = env.rng.one_in(3);
         env.notices_ends = env.rng.one_in(2);
         let count = env.rng.between(2, 5);
+        let has_guests = env.rng.one_in(2);
         for machine in 0..count as usize {
             let offset = env.rng.below(1 << 50);
             let rate = match mutant {
@@ -68,6 +69,7 @@ impl World {
                 no_store_until: 0,
                 no_clients_until: 0,
                 is_wanted,
+                has_guests: has_guests && machine > 0,
             });
             if is_wanted {
                 env.after(0, 4 * SECOND, Event::Start(machine));
@@ -129,6 +131,10 @@ impl World {
         if has_left {
             machine_now.is_wanted = false;
             self.env.tally.leaves += 1;
+        }
+        // In a world that is healed somebody has to take partitions: the first machine has no guests.
+        if !self.env.is_faulty() && self.processes.values().all(|it| it.is_guest) {
+            self.env.after(20 * MS, 100 * MS, Event::Start(0));
         }
         if !has_left || self.env.rng.one_in(2) {
             let slowest = if self.env.is_quick { 150 } else { 3_000 };

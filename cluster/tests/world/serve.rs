@@ -164,6 +164,7 @@ impl Process {
                 }
                 AskStep::Done(snapshot) => {
                     if let Some(it) = self.asks.remove(&task) {
+                        env.tally.answers_of_guests += u64::from(self.is_guest);
                         judge(env, &it, snapshot);
                     }
                     return;

@@ -7,7 +7,7 @@
 //! - another process has its name, or this node has it: then it was started again;
 //! - membership has not seen it for [`UNSEEN_PATIENCE`] since this node has found others, or has tried to.
 //!
-//! Who sees less than half of the members is probably cut off, and waits for [`CUT_OFF_PATIENCE`] before
+//! Who sees less than half of the members that may own partitions is probably cut off, and waits for [`CUT_OFF_PATIENCE`] before
 //! it believes that. Meanwhile the others take over from it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,7 +85,11 @@ impl Hints {
             }
         }
         self.unseen = unseen;
-        if alive.len() * 2 >= map.members.len() {
+        // Those that can take over from each other count.
+        let count = |list: &mut dyn Iterator<Item = &Epoch>| {
+            list.filter(|epoch| map.members.contains_key(epoch) && !map.is_guest(**epoch)).count()
+        };
+        if count(&mut alive.iter()) * 2 >= count(&mut map.members.keys()) {
             self.cut_off = None;
             return alive;
         }

@@ -23,6 +23,7 @@ use super::membership::{self, Me};
 use super::wires;
 use super::{MemberRequest, OneOfMany};
 use crate::config::ClusterConfig;
+use crate::config::targets::Part;
 use crate::node::NodeState;
 
 /// How often the member hears who lives, if nothing has changed.
@@ -72,11 +73,12 @@ pub(crate) fn join<R: Runtime>(
     let (membership, address) = membership::start(runtime, settings, me_told)?;
     shared.set_membership(membership.clone());
     let name = settings.instance_id.clone();
+    let owns = settings.parts.has(Part::Ingester);
     let info = MemberInfo {
         name: name.clone(),
         address: address.to_string(),
         zone: settings.zone.clone(),
-        state: State::Active,
+        state: if owns { State::Active } else { State::Guest },
         position: 0,
     };
     let (store, swept) = (parts.store.clone(), parts.store.clone());

@@ -11,30 +11,13 @@ use std::net::{IpAddr, SocketAddr};
 use logsvc_membership::driver;
 use logsvc_membership::membership::Membership;
 use logsvc_membership::settings::Settings;
-use logsvc_membership::vitals::{Role, Roles, Vitals};
+use logsvc_membership::vitals::Vitals;
 use logsvc_runtime::{InterfaceAddress, Runtime, interface_addresses};
 
 use crate::config::ClusterConfig;
 
 /// The versions of the protocol between nodes that this node speaks.
 pub(crate) const PROTOCOL: std::ops::RangeInclusive<u16> = 1..=1;
-
-/// Every part of the server: one process has all of them.
-const ALL_ROLES: [Role; 13] = [
-    Role::Distributor,
-    Role::Ingester,
-    Role::Querier,
-    Role::QueryFrontend,
-    Role::QueryScheduler,
-    Role::Compactor,
-    Role::IndexGateway,
-    Role::BloomGateway,
-    Role::BloomPlanner,
-    Role::BloomBuilder,
-    Role::PatternIngester,
-    Role::Ruler,
-    Role::OverridesExporter,
-];
 
 /// What a node tells of itself when it starts, besides its settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -159,7 +142,7 @@ fn vitals(config: &ClusterConfig, ip: IpAddr, me: Me, unix_nanos: i64) -> Vitals
         Some(SocketAddr::new(ip.to_canonical(), listened.port()))
     };
     Vitals {
-        roles: ALL_ROLES.into_iter().fold(Roles::NONE, Roles::with),
+        roles: config.parts,
         started_unix_ms: u64::try_from(unix_nanos / 1_000_000).unwrap_or(0),
         map_number: me.map_number,
         writer_epoch: me.writer_epoch,
@@ -180,6 +163,7 @@ mod tests {
     use logsvc_runtime::sim::Simulation;
 
     use super::*;
+    use crate::config::targets;
 
     fn addresses(pairs: &[(&str, &str)]) -> Vec<InterfaceAddress> {
         let address = |(name, ip): &(&str, &str)| InterfaceAddress {
@@ -228,6 +212,7 @@ mod tests {
     fn config(name: &str, join: &[&str]) -> ClusterConfig {
         let join_members = join.iter().map(|member| (*member).to_owned()).collect();
         ClusterConfig {
+            parts: targets::ALL,
             instance_id: name.to_owned(),
             advertise_ip: Some([127, 0, 0, 1].into()),
             interface_names: Vec::new(),
@@ -268,7 +253,7 @@ mod tests {
         assert_eq!(told.http, Some(([10, 0, 0, 1], 3100).into()));
         assert_eq!((told.started_unix_ms, told.map_number), (5, 2));
         assert_eq!((told.protocol_min, told.protocol_max), (1, 1));
-        assert!(ALL_ROLES.into_iter().all(|role| told.roles.has(role)));
+        assert_eq!(told.roles, targets::ALL);
         // A server on one address alone is there, and nowhere else.
         let me = Me { http: ([127, 0, 0, 1], 3100).into(), ..ME };
         let told = vitals(&config("a", &[]), [10, 0, 0, 1].into(), me, 0);

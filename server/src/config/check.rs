@@ -8,7 +8,7 @@ use logsvc_proto::time::format_model_duration;
 use logsvc_shards::retention::PERIOD_MIN_NS;
 use logsvc_shards::wal::SyncPolicy;
 
-use super::{Config, Limits};
+use super::{Config, Limits, targets};
 
 /// Most cores of a node; far more than a machine has, but few enough that the lanes
 /// between each two of them fit into memory.
@@ -19,38 +19,6 @@ const MIN_MEMORY_BYTES: u64 = 64 << 20;
 
 /// Below this a log consists of headers.
 const MIN_WAL_FILE_BYTES: u64 = 1 << 20;
-
-/// The parts that the reference can be started as.
-const TARGETS: [&str; 28] = [
-    "all",
-    "read",
-    "write",
-    "backend",
-    "distributor",
-    "ingester",
-    "querier",
-    "ingester-querier",
-    "query-frontend",
-    "query-frontend-tripperware",
-    "query-scheduler",
-    "index-gateway",
-    "compactor",
-    "ruler",
-    "table-manager",
-    "pattern-ingester",
-    "overrides-exporter",
-    "bloom-gateway",
-    "bloom-planner",
-    "bloom-builder",
-    "bloom-compactor",
-    "block-builder",
-    "block-scheduler",
-    "dataobj-consumer",
-    "ingest-limits",
-    "ingest-limits-frontend",
-    "partition-ingester",
-    "ui",
-];
 
 /// Appends a text for each fault, beginning with the path of the setting.
 pub(super) fn check(config: &Config, errors: &mut Vec<String>) {
@@ -69,11 +37,10 @@ pub(super) fn check(config: &Config, errors: &mut Vec<String>) {
             && !config.elasticsearch.version.is_empty(),
         "intake.elasticsearch.version: must be a version such as 8.17.0",
     );
-    for name in config.target.split(',').map(str::trim) {
-        let known = TARGETS.contains(&name);
-        need(known, &format!("target: unrecognised module name: {name}"));
+    for name in targets::unknown(&config.target) {
+        need(false, &format!("target: unrecognised module name: {name}"));
     }
-    let exports = config.target.split(',').any(|name| name.trim() == "overrides-exporter");
+    let exports = targets::lists(&config.target, "overrides-exporter");
     need(
         !exports || !config.runtime_files.is_empty(),
         "overrides-exporter has been enabled, but no runtime configuration file was configured",

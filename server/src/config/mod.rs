@@ -43,6 +43,7 @@ mod schema;
 mod stream_retention;
 mod syslog;
 pub(crate) mod table;
+pub(crate) mod targets;
 mod tenants;
 #[cfg(test)]
 mod tests;
@@ -78,6 +79,7 @@ pub(crate) use ruler::{NEEDED_FILE_MAX_BYTES, RulerLimits, RulerSettings};
 pub(crate) use runtime_file::{RuntimeFiles, sha256};
 pub(crate) use stream_retention::StreamRetention;
 pub(crate) use syslog::SyslogSettings;
+pub(crate) use targets::Parts;
 pub(crate) use tenants::{LimitsOfTenants, LimitsView, TenantLimits};
 pub(crate) use tls::{TlsAcceptor, TlsConfig};
 pub(crate) use yaml::TEXT_MAX_BYTES as FILE_MAX_BYTES;
@@ -85,8 +87,10 @@ pub(crate) use yaml::TEXT_MAX_BYTES as FILE_MAX_BYTES;
 /// All settings of a node. Plain data; sizes in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Config {
-    /// Parts of the reference that the operator names; one process has all parts.
+    /// Names of the parts that a node of a cluster has, with commas between them.
     pub(crate) target: String,
+    /// Whether `read` has the parts of `backend`, too.
+    pub(crate) legacy_read_mode: bool,
     /// Where the HTTP interface listens; port 0 lets the kernel choose.
     pub(crate) http_address: SocketAddr,
     /// Longest time to receive a whole request.
@@ -259,7 +263,7 @@ const HEAD_MAX_BYTES: u64 = 24 << 20;
 const HEADS_PER_CORE: u64 = 4;
 
 /// Why no part can be left out.
-const ONE_PROCESS: &str = "one process has all parts";
+const ONE_PROCESS: &str = "a node that is not one of a cluster has all parts";
 
 /// Queries that run at a time for each core. All cores work on every query, so more queries only
 /// share the same CPU time; this number is enough to have work while some queries wait for the
@@ -274,6 +278,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             target: "all".to_owned(),
+            legacy_read_mode: false,
             http_address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 3100),
             http_read_timeout: Duration::from_secs(30),
             http_write_timeout: Duration::from_secs(30),
@@ -349,6 +354,11 @@ impl Default for Config {
 }
 
 impl Config {
+    /// What the node does.
+    pub(crate) fn parts(&self) -> Parts {
+        self.cluster.as_ref().map_or(targets::ALL, |cluster| cluster.parts)
+    }
+
     /// Fills in the settings that depend on the machine or follow from other settings.
     fn complete(&mut self, machine: &Machine) -> Result<(), String> {
         if self.cores == 0 {
@@ -535,7 +545,7 @@ fn load_in(
     config.cluster =
         cluster::decide(&config, &said, is_bucket_known, environment, &mut errors, &mut vain);
     ignored.extend(vain.into_iter().map(|(path, reason)| IgnoredKey { path, reason }));
-    if config.target != Config::default().target {
+    if config.cluster.is_none() && config.target != Config::default().target {
         ignored.push(IgnoredKey { path: "target".to_owned(), reason: ONE_PROCESS });
     }
     let ruler = config.ruler.without_effect().into_iter();

@@ -93,7 +93,7 @@ units count in steps of 1024.
 Some flags are not settings: `--config.file` (the file; with several names,
 separated by commas, the first that exists), `--config.expand-env`,
 `--verify-config`, `--print-config-stderr` (prints the settings before the start),
-`--list-targets` (prints `all` and exits, since all parts are one process),
+`--list-targets` (prints the names that `target` may have, and exits),
 `--version`, `--help`.
 
 The program reads its settings with the same table from which the tables below are
@@ -305,6 +305,10 @@ pub(super) const STARTUP_ERRORS_HERE: &[(&str, &str)] = &[
         "overrides-exporter has been enabled, but no runtime configuration file was configured",
     ),
     (
+        "{target: backend, legacy_read_mode: true, memberlist: {join_members: [a]}}",
+        "CONFIG ERROR: invalid target, cannot run backend target with legacy read mode",
+    ),
+    (
         "ruler: {evaluation: {mode: x}}",
         "invalid ruler evaluation config: invalid evaluation mode: x",
     ),
@@ -338,7 +342,8 @@ enabled, but no runtime configuration file was configured`, `invalid ruler evalu
 <details>`, `ruler remote write config: both 'client' and 'clients' options are defined`,
 `remote-write enabled but no clients URL are configured`, `remote-write enabled but client '<name>'
 URL for tenant <client-id> is not configured`, `if persist_tokens is true, path_prefix MUST be
-defined`, ``both `grpc_client_config` and (`query_frontend_grpc_client` or
+defined`, `CONFIG ERROR: invalid target, cannot run backend target with legacy read mode`,
+``both `grpc_client_config` and (`query_frontend_grpc_client` or
 `query_scheduler_grpc_client`) are set at the same time``, the errors about TLS, and those about object stores
 (*Errors about buckets* above). Loki's other errors cannot occur:
 
@@ -349,10 +354,6 @@ defined`, ``both `grpc_client_config` and (`query_frontend_grpc_client` or
 /// Errors of the interface that cannot occur.
 const STARTUP_ERRORS_ELSEWHERE: &[(&str, &str)] = &[
     ("`error generating grpc tls config`", "there is no gRPC"),
-    (
-        "`CONFIG ERROR: invalid target, cannot run backend target with legacy read mode`",
-        "one process has all parts, whatever the target",
-    ),
     (
         "`use of multiple cache storage systems is not supported`, `no cache configured`",
         "the cache of answers is in memory",

@@ -123,8 +123,13 @@ const fn joined<const COUNT: usize>(parts: &[&[Setting]]) -> [Setting; COUNT] {
 const SERVER: &[Setting] = settings! {
     "target", "target",
         |c| Text(&mut c.target),
-        "Parts of Loki, with commas between them. One process has all parts, so each of them \
-         means all.";
+        "What a node of a cluster does, with commas between the names: all, read, write, backend, or \
+         one of Loki's parts. A node without a cluster does everything, whatever is named. See \
+         *Roles* in [cluster.md](cluster.md#roles).";
+    "legacy_read_mode", "legacy-read-mode",
+        |c| Bool(&mut c.legacy_read_mode),
+        "Whether the target read has the parts of backend, too. Then no node may have the target \
+         backend.";
     "server.http_listen_address", "server.http-listen-address" common,
         |c| Address(&mut c.http_address),
         "IP address to listen on. Empty or 0.0.0.0 means all addresses of the machine.";

@@ -126,7 +126,8 @@ impl<R: Runtime> Front<R> {
     pub(super) async fn answer_for_all(&self, request: Request, writer: u32) -> Response {
         let is_me = self.core.routes().is_some_and(|routes| routes.me.0 == writer);
         let path = request.head.path.clone();
-        let Match::Found(&route, params) = self.router.find(&request.head.method, &path) else {
+        let router = self.all_routes.as_ref().unwrap_or(&self.router);
+        let Match::Found(&route, params) = router.find(&request.head.method, &path) else {
             return error_response(&ApiError::page_not_found());
         };
         let is_for_all = route.row().traits.is_kept_by_one;

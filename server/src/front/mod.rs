@@ -40,6 +40,7 @@ use logsvc_rules::lanes::RuleInbox;
 use logsvc_runtime::{Latch, Runtime};
 
 use crate::bucket::Dialer;
+use crate::config::targets;
 use crate::metrics::Metric;
 use crate::node::NodeState;
 use access::Access;
@@ -89,6 +90,8 @@ pub(crate) struct Front<R: Runtime> {
     core: Rc<Core<R>>,
     gate: Gate,
     router: Router<Route>,
+    /// Requests that other nodes have sent on may be for parts that this one shows no client.
+    all_routes: Option<Router<Route>>,
     ingest: Rc<Ingest<R>>,
     querier: Rc<Querier<R>>,
     explorer: Explorer<R>,
@@ -111,7 +114,8 @@ impl<R: Runtime> Front<R> {
         let querier = Querier::new(Rc::clone(&core), shared.queries.clone());
         Rc::new(Front {
             gate: Gate::new(&core.runtime),
-            router: routes::router(),
+            router: routes::router(core.config().parts()),
+            all_routes: core.cluster().map(|_| routes::router(targets::ALL)),
             ingest: Rc::new(Ingest::new(Rc::clone(&core), shared.rates)),
             syslog_connections: shared.syslog_connections,
             explorer: Explorer::new(Rc::clone(&querier)),

@@ -1,7 +1,8 @@
 //! The table of routes: one row for each endpoint.
 //!
 //! A row is everything that the server knows of a route: the name under which its requests are
-//! counted, the methods, the paths, its [`Traits`], and its handler. Routing, metrics,
+//! counted, the methods, the paths, its [`Traits`], and its handler. A node of a cluster has the rows
+//! that its parts expose. Routing, metrics,
 //! compression, the check of web pages of other sites, and the landing page follow from it.
 //! An endpoint is added with a handler in its room, a row here, and its place in the reference
 //! (`docs/api.md`), which a test looks for.
@@ -19,6 +20,7 @@ use super::gate::Right;
 use super::ingest::lines::LinesDialect;
 use super::operate::{admin, operations, pages, web_page};
 use super::{ingest, tail};
+use crate::config::targets::{self, Part, Parts};
 
 /// The purpose of a route, by which requests of several routes are treated alike.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +54,8 @@ pub(super) struct Traits {
     pub(super) is_streamed: bool,
     /// Whether one of many nodes answers its requests for all.
     pub(super) is_kept_by_one: bool,
+    /// Nodes of a cluster with one of these parts have the route; `None`: all nodes have it.
+    exposed_by: Option<Parts>,
     /// Links of the landing page: the text behind the path, and the purpose of the page.
     links: &'static [(&'static str, &'static str)],
 }
@@ -65,6 +69,7 @@ impl Traits {
             right: Right::Account,
             is_streamed: false,
             is_kept_by_one: false,
+            exposed_by: None,
             links: &[],
         }
     }
@@ -89,31 +94,49 @@ impl Traits {
         Traits { is_kept_by_one: true, ..self }
     }
 
+    const fn exposed_by(self, parts: &[Part]) -> Traits {
+        Traits { exposed_by: Some(targets::parts(parts)), ..self }
+    }
+
     const fn links(self, links: &'static [(&'static str, &'static str)]) -> Traits {
         Traits { links, ..self }
     }
 }
 
-const PUSH: Traits = Traits::of(Class::Push).cross_site(CrossSite::Refused);
-const OTLP_PUSH: Traits = Traits::of(Class::OtlpPush).cross_site(CrossSite::Refused);
-const ELASTIC_PUSH: Traits = Traits::of(Class::ElasticPush).cross_site(CrossSite::Refused);
-const ELASTIC_PAGE: Traits = Traits::of(Class::ElasticPage).cross_site(CrossSite::OnlyGet);
-const QUERY: Traits = Traits::of(Class::Query);
-const LOOKUP: Traits = Traits::of(Class::Lookup);
+const INTAKE: &[Part] = &[Part::Distributor];
+const QUERIES: &[Part] = &[Part::Querier, Part::QueryFrontend];
+
+const fn intake(class: Class) -> Traits {
+    Traits::of(class).cross_site(CrossSite::Refused).exposed_by(INTAKE)
+}
+
+const PUSH: Traits = intake(Class::Push);
+const OTLP_PUSH: Traits = intake(Class::OtlpPush);
+const ELASTIC_PUSH: Traits = intake(Class::ElasticPush);
+const ELASTIC_PAGE: Traits = intake(Class::ElasticPage).cross_site(CrossSite::OnlyGet);
+const QUERY: Traits = Traits::of(Class::Query).exposed_by(QUERIES);
+const LOOKUP: Traits = Traits::of(Class::Lookup).exposed_by(QUERIES);
 /// A tail stays open, and its frames are not kept from the page that opened it.
-const TAIL: Traits = Traits::of(Class::Operate).cross_site(CrossSite::Refused);
+const TAIL: Traits =
+    Traits::of(Class::Operate).cross_site(CrossSite::Refused).exposed_by(&[Part::Querier]);
 /// Shows something of the node at any time.
 const SHOW: Traits = Traits::of(Class::Operate).before_ready();
 /// The same of the node as a whole.
 const SHOW_NODE: Traits = SHOW.right(Right::WholeNode);
 /// Needs the shards, and changes nothing.
 const ASK: Traits = Traits::of(Class::Operate);
-/// The same of what all nodes have in common.
-const ASK_KEEPER: Traits = ASK.kept_by_one();
+/// The same of rules, which all nodes have in common.
+const ASK_RULES: Traits = ASK.kept_by_one().exposed_by(&[Part::Ruler]);
+/// The same of requests for deletion.
+const ASK_DELETIONS: Traits = ASK.kept_by_one().exposed_by(COMPACTOR);
+const COMPACTOR: &[Part] = &[Part::Compactor];
+const INGESTER: &[Part] = &[Part::Ingester];
 /// Changes something, whatever the method.
 const CHANGE: Traits = Traits::of(Class::Operate).cross_site(CrossSite::Refused);
 /// The same of the node as a whole.
 const CHANGE_NODE: Traits = CHANGE.right(Right::WholeNode);
+/// The same of the entries that it stores.
+const FLUSH_NODE: Traits = CHANGE_NODE.exposed_by(INGESTER);
 
 const GET: &[Method] = &[Method::GET];
 const POST: &[Method] = &[Method::POST];
@@ -283,9 +306,10 @@ routes! {
         => front.querier.format_query(&request).await;
 
     Landing "root" GET ["/"] (SHOW)
-        => Ok(pages::landing(&request, links()));
+        => Ok(pages::landing(&request, links(front.core.config().parts())));
     // The page asks for what it shows like every other client; its files tell nothing.
-    WebPage "ui" GET ["/ui/", "/ui/{name}", "/ui"] (SHOW.links(&[("", "logs, for people")]))
+    WebPage "ui" GET ["/ui/", "/ui/{name}", "/ui"]
+        (SHOW.exposed_by(QUERIES).links(&[("", "logs, for people")]))
         => web_page::answer(&request, path.get("name"));
     Ready "ready" GET ["/ready", "/-/ready"]
         (SHOW.right(Right::Open).links(&[("", "whether the node takes requests")]))
@@ -326,46 +350,48 @@ routes! {
         => front.operator.drilldown_limits(&request);
 
     Rules "loki_api_v1_rules" GET
-        ["/loki/api/v1/rules", "/api/prom/rules", "/api/mtx/rules"] (ASK_KEEPER)
+        ["/loki/api/v1/rules", "/api/prom/rules", "/api/mtx/rules"] (ASK_RULES)
         => front.ruling.list_groups(request, None).await;
     RulesOfNamespace "loki_api_v1_rules_namespace" GET_POST_DELETE
         ["/loki/api/v1/rules/{namespace}", "/api/prom/rules/{namespace}",
          "/api/mtx/rules/{namespace}"]
-        (ASK_KEEPER.cross_site(CrossSite::OnlyGet))
+        (ASK_RULES.cross_site(CrossSite::OnlyGet))
         => front.ruling.namespace(request, segment(path, "namespace")).await;
     RuleGroup "loki_api_v1_rules_namespace_groupname" GET_DELETE
         ["/loki/api/v1/rules/{namespace}/{group}", "/api/prom/rules/{namespace}/{group}",
          "/api/mtx/rules/{namespace}/{group}"]
-        (ASK_KEEPER.cross_site(CrossSite::OnlyGet))
+        (ASK_RULES.cross_site(CrossSite::OnlyGet))
         => front.ruling.group(request, segment(path, "namespace"), segment(path, "group")).await;
     ListRules "prometheus_api_v1_rules" GET
-        ["/prometheus/api/v1/rules", "/mtx/api/v1/rules"] (ASK_KEEPER)
+        ["/prometheus/api/v1/rules", "/mtx/api/v1/rules"] (ASK_RULES)
         => front.ruling.list_rules(request).await;
     ListAlerts "prometheus_api_v1_alerts" GET
-        ["/prometheus/api/v1/alerts", "/mtx/api/v1/alerts"] (ASK_KEEPER)
+        ["/prometheus/api/v1/alerts", "/mtx/api/v1/alerts"] (ASK_RULES)
         => front.ruling.list_alerts(request).await;
     Delete "loki_api_v1_delete" GET_POST_PUT_DELETE ["/loki/api/v1/delete"]
-        (ASK_KEEPER.cross_site(CrossSite::OnlyGet))
+        (ASK_DELETIONS.cross_site(CrossSite::OnlyGet))
         => front.deleter.delete(request).await;
     CacheGeneration "loki_api_v1_cache_generation_numbers" GET
-        ["/loki/api/v1/cache/generation_numbers"] (ASK_KEEPER)
+        ["/loki/api/v1/cache/generation_numbers"] (ASK_DELETIONS)
         => front.deleter.cache_generation(request).await;
     IncreaseCacheGeneration "loki_api_v1_cache_generation_numbers_increase" POST
-        ["/loki/api/v1/cache/generation_numbers/increase"] (CHANGE.kept_by_one())
+        ["/loki/api/v1/cache/generation_numbers/increase"] (CHANGE.kept_by_one().exposed_by(COMPACTOR))
         => front.operator.increase_cache_generation(&request);
-    Flush "flush" GET_POST ["/flush"] (CHANGE_NODE)
+    Flush "flush" GET_POST ["/flush"] (FLUSH_NODE)
         => front.operator.flush().await;
-    FlushTenant "flush_tenant" POST ["/flush/tenant"] (CHANGE)
+    FlushTenant "flush_tenant" POST ["/flush/tenant"] (CHANGE.exposed_by(INGESTER))
         => front.operator.flush_tenant(&request).await;
     Backup "loki_api_v1_backup" GET_POST_DELETE ["/loki/api/v1/backup"]
-        (ASK.cross_site(CrossSite::OnlyGet).right(Right::WholeNode))
+        (ASK.cross_site(CrossSite::OnlyGet).right(Right::WholeNode)
+         .exposed_by(INGESTER))
         => front.operator.backup(&request).await;
     PrepareShutdown "ingester_prepare_shutdown" GET_POST_DELETE ["/ingester/prepare_shutdown"]
-        (ASK.cross_site(CrossSite::OnlyGet).right(Right::WholeNode))
+        (ASK.cross_site(CrossSite::OnlyGet).right(Right::WholeNode)
+         .exposed_by(INGESTER))
         => front.operator.prepare_shutdown(&request).await;
-    Shutdown "ingester_shutdown" GET_POST ["/ingester/shutdown"] (CHANGE_NODE)
+    Shutdown "ingester_shutdown" GET_POST ["/ingester/shutdown"] (FLUSH_NODE)
         => front.operator.shut_down(&request, true).await;
-    FlushShutdown "ingester_flush_shutdown" GET_POST ["/ingester/flush_shutdown"] (CHANGE_NODE)
+    FlushShutdown "ingester_flush_shutdown" GET_POST ["/ingester/flush_shutdown"] (FLUSH_NODE)
         => front.operator.shut_down(&request, false).await;
 }
 
@@ -413,6 +439,11 @@ impl Row {
         self.traits.before_ready
     }
 
+    /// Whether nodes of a cluster with these parts have the route.
+    fn is_exposed_by(&self, parts: Parts) -> bool {
+        self.traits.exposed_by.is_none_or(|exposing| exposing.meets(parts))
+    }
+
     /// Whether HEAD is answered as GET without its body.
     fn has_head(&self) -> bool {
         self.methods.contains(&Method::GET) && self.traits.cross_site != CrossSite::Refused
@@ -425,10 +456,10 @@ impl Row {
     }
 }
 
-/// Finds routes by method and path.
-pub(super) fn router() -> Router<Route> {
+/// Finds the routes of a node with these parts by method and path.
+pub(super) fn router(parts: Parts) -> Router<Route> {
     let mut router = Router::new();
-    for row in ROWS {
+    for row in ROWS.iter().filter(|row| row.is_exposed_by(parts)) {
         for path in row.all_paths() {
             match row.methods {
                 [] => router.add_any_method(&path, row.route),
@@ -442,9 +473,10 @@ pub(super) fn router() -> Router<Route> {
     router
 }
 
-/// Links to pages that can be looked at with a browser, each with its purpose.
-pub(super) fn links() -> impl Iterator<Item = (String, &'static str)> {
-    ROWS.iter().flat_map(|row| {
+/// Links to pages of a node with these parts that can be looked at with a browser, each with its
+/// purpose.
+pub(super) fn links(parts: Parts) -> impl Iterator<Item = (String, &'static str)> {
+    ROWS.iter().filter(move |row| row.is_exposed_by(parts)).flat_map(|row| {
         let links = row.traits.links.iter();
         links.map(|(more, purpose)| (format!("{}{more}", row.paths[0]), *purpose))
     })
@@ -468,7 +500,7 @@ mod tests {
         let missing: Vec<&&str> =
             paths.filter(|path| !reference.contains(&format!("{path}`"))).collect();
         assert_eq!(missing, [&""; 0]);
-        assert!(router().paths().count() > 50);
+        assert!(router(targets::ALL).paths().count() > 50);
     }
 
     #[test]
@@ -484,7 +516,7 @@ mod tests {
 
     #[test]
     fn every_path_leads_to_its_row_with_its_methods_only() {
-        let router = router();
+        let router = router(targets::ALL);
         for row in ROWS {
             for path in row.all_paths() {
                 let path = path.replace(['{', '}'], "");
@@ -534,5 +566,84 @@ mod tests {
             let status = guarded.err().map(|error| error.status.as_u16());
             assert_eq!(status, refused.then_some(403), "{route:?} {method}");
         }
+    }
+
+    /// The table of the contract: what exposes a path of each group, besides `all`.
+    #[test]
+    fn nodes_of_a_cluster_have_the_paths_of_their_parts() {
+        let groups: [(&str, &str, &[&str]); 6] = [
+            (
+                "distributor write",
+                "POST",
+                &["/loki/api/v1/push", "/otlp/v1/logs", "/api/prom/push", "/elasticsearch/_bulk"],
+            ),
+            (
+                "querier query-frontend read",
+                "GET",
+                &[
+                    "/loki/api/v1/query",
+                    "/logsvc/api/v1/query_range",
+                    "/loki/api/v1/labels",
+                    "/loki/api/v1/label/a/values",
+                    "/loki/api/v1/series",
+                    "/loki/api/v1/index/stats",
+                    "/loki/api/v1/index/volume",
+                    "/loki/api/v1/patterns",
+                    "/loki/api/v1/detected_fields",
+                    "/api/prom/query",
+                    "/ui/",
+                ],
+            ),
+            ("querier read", "GET", &["/loki/api/v1/tail", "/api/prom/tail"]),
+            (
+                "ingester write",
+                "POST",
+                &["/flush", "/flush/tenant", "/ingester/shutdown", "/ingester/prepare_shutdown"],
+            ),
+            (
+                "ruler backend",
+                "GET",
+                &["/loki/api/v1/rules", "/api/prom/rules/a/b", "/prometheus/api/v1/alerts"],
+            ),
+            (
+                "compactor backend",
+                "GET",
+                &["/loki/api/v1/delete", "/loki/api/v1/cache/generation_numbers"],
+            ),
+        ];
+        let always = [
+            "/",
+            "/ready",
+            "/health",
+            "/metrics",
+            "/config",
+            "/services",
+            "/log_level",
+            "/ring",
+            "/memberlist",
+            "/loki/api/v1/status/buildinfo",
+            "/loki/api/v1/format_query",
+        ];
+        for target in targets::names() {
+            let router = router(targets::of(target, false));
+            for (exposing, method, paths) in groups {
+                let method = Method::from_bytes(method.as_bytes()).expect("a method");
+                let expected = target == "all" || exposing.split(' ').any(|name| name == target);
+                for path in paths {
+                    let is_found = router.find(&method, path) != Match::NotFound;
+                    assert_eq!(is_found, expected, "{target} {path}");
+                }
+            }
+            for path in always {
+                let is_found = matches!(router.find(&Method::GET, path), Match::Found(..));
+                assert!(is_found, "{target} {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn links_lead_to_what_the_node_has() {
+        let shows = |parts| links(parts).any(|(path, _)| path == "/ui/");
+        assert!(shows(targets::ALL) && !shows(targets::of("write", false)));
     }
 }

@@ -10,9 +10,10 @@ use logsvc_runtime::CoreId;
 use logsvc_runtime::sim::Node as Process;
 
 use super::*;
-use crate::config::{BucketConfig, ClusterConfig, Durability};
+use crate::config::{BucketConfig, ClusterConfig, Durability, Parts, targets};
 
 mod deletion;
+mod roles;
 
 const PARTITIONS: u16 = 16;
 pub(super) const HTTP_PORT: u16 = 3100;
@@ -38,6 +39,8 @@ pub(super) struct World {
     pub(super) removal: Duration,
     /// What other settings than usual the nodes have.
     pub(super) settings: fn(&mut Config),
+    /// What nodes do that are started.
+    parts: Parts,
 }
 
 impl World {
@@ -49,7 +52,8 @@ impl World {
         let disk = simulation.disk().clone();
         let removal = Duration::from_secs(24 * 3600);
         let (nodes, settings): (_, fn(&mut Config)) = (BTreeMap::new(), |_| ());
-        World { simulation, disk, nodes, clients, starts: 0, removal, settings }
+        let parts = targets::ALL;
+        World { simulation, disk, nodes, clients, starts: 0, removal, settings, parts }
     }
 
     /// Starts a node at an address, with an empty folder.
@@ -85,6 +89,7 @@ impl World {
         let others = (0..8).filter(|other| *other != node);
         membership.join.join_members = others.map(|other| ip(other).to_string()).collect();
         config.cluster = Some(ClusterConfig {
+            parts: self.parts,
             instance_id: format!("node-{node}"),
             advertise_ip: Some(ip(node)),
             zone: String::new(),

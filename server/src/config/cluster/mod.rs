@@ -5,7 +5,7 @@
 //! is kept by `memberlist`: because `kvstore.store` says so, or because `memberlist.join_members` names
 //! somebody and `kvstore.store` says nothing. Many nodes share a bucket, and a push is answered when
 //! its entries are there, so a cluster without a bucket is an error, and so is
-//! `wal.durability: local`.
+//! `wal.durability: local` on a node that stores entries.
 //!
 //! What can go wrong: addresses that are none, times that contradict each other, a store of the ring
 //! that is not supported, and a machine without a name. The address that others use may be left open:
@@ -20,9 +20,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use logsvc_membership::settings::{Settings, SettingsError};
 use logsvc_membership::vitals::Vitals;
+use logsvc_shards::wal::SyncPolicy;
 
-use super::Config;
 use super::bucket::{Durability, Environment};
+use super::targets::{Part, Parts};
+use super::{Config, targets};
 pub(super) use conflicts::{grpc_clients, tokens};
 pub(crate) use keys::ClusterSettings;
 
@@ -32,6 +34,8 @@ const HOST_NAME_FILE: &str = "/proc/sys/kernel/hostname";
 /// Settings of a node that is one of many.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClusterConfig {
+    /// What the node does.
+    pub(crate) parts: Parts,
     /// The name of the node among the members, for people.
     pub(crate) instance_id: String,
     /// The address at which others reach the node. `None`: the start takes one of the machine's.
@@ -57,10 +61,22 @@ pub(super) struct Said<'s> {
     pub(super) changed: &'s [&'static str],
 }
 
+fn parts(config: &Config) -> Parts {
+    targets::of(&config.target, config.legacy_read_mode)
+}
+
 /// Fills in what a cluster has other defaults for.
 pub(super) fn prepare(config: &mut Config, given: &[&str]) {
-    if config.cluster_keys.is_cluster() && !given.contains(&"wal.durability") {
+    if !config.cluster_keys.is_cluster() {
+        return;
+    }
+    let stores = parts(config).has(Part::Ingester);
+    if !stores || !given.contains(&"wal.durability") {
         config.wal.durability = Durability::Store;
+    }
+    // A node that stores no entries does not need what is said of its log.
+    if !stores {
+        config.wal.sync = SyncPolicy::Always;
     }
 }
 
@@ -95,7 +111,11 @@ pub(super) fn decide(
         "wal.durability: local does not do where several nodes share a bucket: entries have to be \
          there before a push is answered, so set store or leave it out",
     );
-    match keys.resolve(environment) {
+    need(
+        !config.legacy_read_mode || !targets::lists(&config.target, "backend"),
+        "CONFIG ERROR: invalid target, cannot run backend target with legacy read mode",
+    );
+    match keys.resolve(parts(config), environment) {
         Ok(cluster) => Some(cluster),
         Err(mut faults) => {
             errors.append(&mut faults);
@@ -106,7 +126,11 @@ pub(super) fn decide(
 
 impl ClusterSettings {
     /// The settings with all that follows from them.
-    fn resolve(&self, environment: &Environment<'_>) -> Result<ClusterConfig, Vec<String>> {
+    fn resolve(
+        &self,
+        parts: Parts,
+        environment: &Environment<'_>,
+    ) -> Result<ClusterConfig, Vec<String>> {
         let mut faults = Vec::new();
         let addresses = [
             ("common.ring.instance_addr", &self.ring_instance_addr),
@@ -161,6 +185,7 @@ impl ClusterSettings {
         let names = [&self.ring_interface_names, &self.interface_names];
         let names = names.into_iter().find(|names| !names.is_empty());
         Ok(ClusterConfig {
+            parts,
             instance_id,
             advertise_ip,
             interface_names: names.cloned().unwrap_or_default(),

@@ -314,3 +314,35 @@ fn keys_that_exclude_each_other_are_refused() {
         assert_eq!(errors(text), [""; 0], "{text}");
     }
 }
+
+#[test]
+fn a_node_of_a_cluster_has_the_parts_of_its_target() {
+    let parts = |text: &str| cluster(&format!("memberlist: {{join_members: [a]}}\n{text}")).parts;
+    assert_eq!(parts(""), targets::ALL);
+    assert_eq!(parts("target: read"), targets::of("querier,query-frontend", false));
+    let legacy = parts("target: read\nlegacy_read_mode: true");
+    assert!(legacy.has(Part::Compactor) && !legacy.has(Part::Ingester));
+    let refused =
+        faults("memberlist: {join_members: [a]}\ntarget: 'write,backend'\nlegacy_read_mode: true");
+    let expected = "CONFIG ERROR: invalid target, cannot run backend target with legacy read mode";
+    assert_eq!(refused, [expected]);
+    // Without others all parts are there.
+    let single = load("target: backend\nlegacy_read_mode: true");
+    assert_eq!(single.parts(), targets::ALL);
+    assert_eq!(ignored("target: backend").len(), 1);
+    let of_cluster = format!("memberlist: {{join_members: [a]}}\ntarget: read{BUCKET}");
+    assert!(ignored(&of_cluster).iter().all(|(path, _)| path != "target"));
+}
+
+#[test]
+fn who_stores_no_entries_needs_no_durable_log() {
+    let text = |target: &str| {
+        format!(
+            "memberlist: {{join_members: [a]}}\ntarget: {target}\n\
+             wal: {{durability: local, sync: never}}{BUCKET}"
+        )
+    };
+    let config = load(&text("'querier,ruler'"));
+    assert_eq!(config.wal.durability, Durability::Store);
+    assert!(!errors(&text("write")).is_empty());
+}

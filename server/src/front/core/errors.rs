@@ -1,6 +1,5 @@
 //! Errors that several rooms give, and how an error becomes an answer.
 
-use http::StatusCode;
 use http::header::{HeaderValue, RETRY_AFTER};
 use logsvc_http::Response;
 use logsvc_proto::error::ApiError;

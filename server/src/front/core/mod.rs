@@ -14,7 +14,6 @@ use std::sync::Arc;
 use logsvc_cluster::member::Answer;
 use logsvc_peers::client::Peers;
 use logsvc_proto::TenantId;
-use logsvc_proto::error::ApiError;
 use logsvc_rules::messages::{RulesReply, RulesRequest};
 use logsvc_runtime::Runtime;
 use logsvc_runtime::mesh::Caller;

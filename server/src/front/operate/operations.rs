@@ -13,6 +13,7 @@ use logsvc_runtime::{CoreId, DiskSpace, Runtime};
 use logsvc_shards::deletion::{DeletionReply, DeletionRequest};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
+use crate::config::targets::Part;
 use crate::front::operate::Operator;
 use crate::metrics::{ExpositionFormat, Gauges, GroupLabels, Upkeep};
 use crate::version;
@@ -59,6 +60,7 @@ impl<R: Runtime> Operator<R> {
             }
             return Err(error.with_newline());
         }
+        self.knows_owners()?;
         if let Some(age) = self.core.node.intake.fault_age(self.core.runtime.now()) {
             let disk = self.core.runtime.disk_space(&self.core.config().data_dir).await.ok();
             if age < INTAKE_TRIED_AGAIN_AFTER || !self.can_write(disk).await {
@@ -67,6 +69,38 @@ impl<R: Runtime> Operator<R> {
             self.core.node.intake.forgive();
         }
         Ok(Response::text(StatusCode::OK, "ready\n"))
+    }
+
+    /// A node that stores no entries needs to know who does. Once it knows, it stays ready, whatever
+    /// becomes of the others.
+    fn knows_owners(&self) -> Result<(), ApiError> {
+        let parts = self.core.config().parts();
+        // A node without others has all parts.
+        if parts.has(Part::Ingester) {
+            return Ok(());
+        }
+        let text = match self.core.routes() {
+            Some(routes) if !routes.map.members.contains_key(&routes.me) => {
+                "it has not joined the cluster yet"
+            }
+            Some(routes) if routes.map.slots.iter().all(|slot| slot.owner.is_some()) => {
+                return Ok(());
+            }
+            Some(_) => {
+                "no node stores entries yet: start one whose target is write, ingester or all"
+            }
+            None => "it has not joined the cluster yet",
+        };
+        let names = [
+            (Part::QueryFrontend, "Query Frontend"),
+            (Part::Querier, "Querier"),
+            (Part::Distributor, "Distributor"),
+            (Part::Ruler, "Ruler"),
+            (Part::Compactor, "Compactor"),
+        ];
+        let named = names.iter().find(|(part, _)| parts.has(*part));
+        let name = named.map_or("Node", |(_, name)| name);
+        Err(ApiError::unavailable(format!("{name} not ready: not ready: {text}")).with_newline())
     }
 
     /// Whether the data folder takes a small file. A node that is not ready gets no pushes, so no

@@ -28,6 +28,7 @@ use logsvc_runtime::{Latch, Listener, Reservation, Runtime};
 
 use super::core::Core;
 use super::ingest::Ingest;
+use crate::config::targets::Part;
 use crate::metrics::Metric;
 use connection::Connection;
 use pending::{BYTES_PER_ROOM, RETRY_MIN};
@@ -83,6 +84,10 @@ pub(super) async fn serve<R: Runtime>(
     let settings = &core.config().syslog;
     let (tcp, tls, udp) = (settings.tcp(), settings.tls(), settings.udp());
     if tcp.is_none() && tls.is_none() && udp.is_none() {
+        return;
+    }
+    if !core.config().parts().has(Part::Distributor) {
+        tracing::info!("nodes that take pushes listen for syslog; this one does not");
         return;
     }
     // The settings are checked at the start.
