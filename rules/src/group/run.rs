@@ -91,7 +91,7 @@ async fn evaluate_group<R, E, A, S>(
         let is_pending = |alert: &Alert| alert.state == AlertState::Pending;
         let tables = definition.rules.iter().map(|rule| rule.table());
         let mut waiting = tables.filter(|table| table.alerts().iter().any(is_pending));
-        let news = if waiting.next().is_some() { News::State } else { News::Time };
+        let news = if waiting.next().is_some() { News::Waiting } else { News::Time };
         node.keep(vec![run], news).await;
     }
     end_owed(node, group, definition, sample_ms(time_ns, query_offset)).await;

@@ -3,8 +3,8 @@
 //!
 //! Guarantees:
 //! - Evaluations wait for no write. A change of a state is written within [`PACE`] and a second, unless
-//!   the bucket is slow, and so is the time of an evaluation that leaves an alert pending. Times alone
-//!   are written often enough that [`crate::config::EvaluationConfig::for_outage_tolerance`] never
+//!   the bucket is slow, and the time of an evaluation that leaves an alert pending within
+//!   [`WAITING_PACE`] and a second. Other times are written often enough that [`crate::config::EvaluationConfig::for_outage_tolerance`] never
 //!   takes a node that is alive for one that was down. Without news nothing is written.
 //! - [`CommonState::stop`] writes what is new, unless the term is over.
 //! - A file that is damaged costs the alerts behind the damage their age, and nothing else.
@@ -36,6 +36,9 @@ pub const STATE_MAX_BYTES: usize = 32 << 20;
 
 /// The shortest pause between two writes.
 const PACE: Duration = Duration::from_secs(5);
+
+/// The same before a write that tells nothing but how long alerts have waited.
+const WAITING_PACE: Duration = Duration::from_secs(15);
 
 /// How long it is waited for further changes.
 const GATHER: Duration = Duration::from_secs(1);
@@ -117,7 +120,7 @@ impl<R: Runtime> CommonState<R> {
         let writer = Writer {
             runtime: runtime.clone(),
             common,
-            time_interval: (tolerance / 4).max(PACE),
+            time_interval: (tolerance / 4).max(WAITING_PACE),
             snapshot,
             shared: Rc::clone(&shared),
             written_at: runtime.now(),
@@ -195,15 +198,14 @@ impl<R: Runtime> Writer<R> {
     }
 
     fn due(&self) -> Monotonic {
-        let pause = PACE.max(self.pause);
-        match self.shared.news.get() {
-            News::None => Monotonic::NEVER,
-            News::Time => self.written_at.after(self.time_interval.max(pause)),
-            News::State => {
-                let since = self.shared.since.get().unwrap_or(self.written_at);
-                self.written_at.after(pause).max(since.after(GATHER))
-            }
-        }
+        let pace = match self.shared.news.get() {
+            News::None => return Monotonic::NEVER,
+            News::Time => self.time_interval,
+            News::Waiting => WAITING_PACE,
+            News::State => PACE,
+        };
+        let since = self.shared.since.get().unwrap_or(self.written_at);
+        self.written_at.after(pace.max(self.pause)).max(since.after(GATHER))
     }
 
     async fn write(&mut self) {

@@ -41,7 +41,9 @@ pub enum News {
     None,
     /// The time of an evaluation that has left firing and resolved alerts what they were.
     Time,
-    /// An alert has another state, or waits on for it.
+    /// The time of an evaluation that has left an alert pending.
+    Waiting,
+    /// An alert has another state.
     State,
 }
 

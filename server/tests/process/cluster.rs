@@ -232,3 +232,55 @@ fn a_tail_shows_what_all_nodes_take() {
     let log = third.stop();
     assert!(!log.contains("\"ERROR\"") && !log.contains("panicked"), "{log}");
 }
+
+/// The names of the groups and the states of the alerts that a node lists, once it answers.
+#[track_caller]
+fn rules(server: &Server) -> Vec<(String, String)> {
+    let begun = Instant::now();
+    loop {
+        let reply = server.get("/prometheus/api/v1/rules");
+        if reply.status == 200 {
+            let groups = reply.json()["data"]["groups"].clone();
+            let listed = groups.as_array().expect("groups").iter().map(|group| {
+                let text = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
+                (text(&group["name"]), text(&group["rules"][0]["state"]))
+            });
+            return listed.collect();
+        }
+        assert_eq!(reply.status, 503, "{}", reply.text());
+        assert!(begun.elapsed() < PATIENCE, "no answer: {}", reply.text());
+    }
+}
+
+#[test]
+fn rules_outlive_the_node_that_evaluates_them() {
+    let (cluster, base) = (Cluster::new(), now_ns());
+    let nodes = [cluster.start(1), cluster.start(2), cluster.start(3)];
+    insist(&mut nodes[1].client(), base, 0);
+    let group = "name: g\ninterval: 1s\nrules:\n- {alert: a, expr: vector(1), for: 3s}\n";
+    let target = "/loki/api/v1/rules/team";
+    let reply = nodes[2].client().request("POST", target, &[], Some(group.as_bytes()));
+    assert_eq!(reply.status, 202, "{}", reply.text());
+    let (begun, firing) = (Instant::now(), vec![("g".to_owned(), "firing".to_owned())]);
+    while rules(&nodes[1]) != firing {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", rules(&nodes[1]));
+        thread::sleep(Duration::from_millis(100));
+    }
+    // Until the bucket has the state. Partitions move rarely, so the first node evaluates.
+    thread::sleep(Duration::from_secs(7));
+    let [first, second, third] = nodes;
+    first.kill();
+    let killed = Instant::now();
+    for node in [&third, &second] {
+        assert!(matches!(&rules(node)[..], [(name, _)] if name == "g"));
+    }
+    println!("listed again {} ms after the kill", killed.elapsed().as_millis());
+    // It is not pending again, which would take three seconds and more.
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(rules(&second), firing);
+    third.stop();
+    assert_eq!(rules(&second), firing);
+    let reply = second.client().request("DELETE", target, &[], None);
+    assert_eq!(reply.status, 202, "{}", reply.text());
+    assert_eq!(rules(&second), []);
+}
