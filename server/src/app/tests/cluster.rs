@@ -10,6 +10,7 @@ use logsvc_runtime::CoreId;
 use logsvc_runtime::sim::Node as Process;
 
 use super::*;
+use crate::config::targets::Part;
 use crate::config::{BucketConfig, ClusterConfig, Durability, Parts, targets};
 
 mod deletion;
@@ -147,6 +148,11 @@ impl World {
         let run = self.simulation.run_until(|| !process.is_running());
         run.unwrap_or_else(|stuck| panic!("{stuck}"));
         state.failure().is_none()
+    }
+
+    /// The nodes that run, and what each of them does.
+    fn addresses(&self) -> Vec<(usize, Parts)> {
+        self.nodes.iter().map(|(node, it)| (*node, it.state.config.parts())).collect()
     }
 
     /// How many partitions each node owns by its own map.
@@ -376,8 +382,8 @@ struct Ledger {
 
 type SharedLedger = Rc<RefCell<Ledger>>;
 
-/// Where clients send requests: nodes that run, as far as somebody knows.
-type Addresses = Rc<RefCell<Vec<usize>>>;
+/// Where clients send requests: nodes that run, as far as somebody knows, and what they do.
+type Addresses = Rc<RefCell<Vec<(usize, Parts)>>>;
 
 /// A client that pushes and asks until it is told to stop.
 struct Client {
@@ -391,15 +397,23 @@ struct Client {
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Client {
-    fn some_node(&self) -> Option<usize> {
-        let nodes = self.addresses.borrow();
+    fn some_node(&self, part: Part) -> Option<usize> {
+        let addresses = self.addresses.borrow();
+        let nodes = addresses.iter().filter(|(_, parts)| parts.has(part));
+        let nodes: Vec<usize> = nodes.map(|(node, _)| *node).collect();
         let place = self.runtime.random_u64() as usize % nodes.len().max(1);
         nodes.get(place).copied()
     }
 
-    /// The answer of some node, if it comes.
-    async fn request(&self, method: &str, target: &str, body: &str) -> Option<(u16, String)> {
-        let address = SocketAddr::new(ip(self.some_node()?), HTTP_PORT);
+    /// The answer of some node that has a part, if it comes.
+    async fn request(
+        &self,
+        part: Part,
+        method: &str,
+        target: &str,
+        body: &str,
+    ) -> Option<(u16, String)> {
+        let address = SocketAddr::new(ip(self.some_node(part)?), HTTP_PORT);
         let answer = std::pin::pin!(http(&self.runtime, address, method, target, body));
         let late = std::pin::pin!(self.runtime.sleep_until(self.runtime.now().after(PATIENCE)));
         match select(answer, late).await {
@@ -430,7 +444,7 @@ impl Client {
         self.ledger.borrow_mut().sent.extend(entries.iter().cloned());
         let body = json!({ "streams": body }).to_string();
         for _ in 0..200 {
-            match self.request("POST", "/loki/api/v1/push", &body).await {
+            match self.request(Part::Distributor, "POST", "/loki/api/v1/push", &body).await {
                 Some((204, _)) => {
                     self.ledger.borrow_mut().acknowledged.extend(entries);
                     return;
@@ -456,7 +470,7 @@ impl Client {
             ledger.perhaps_hidden.insert(name);
             known
         };
-        match self.request("POST", &target, "").await {
+        match self.request(Part::Compactor, "POST", &target, "").await {
             Some((204, _)) => self.ledger.borrow_mut().hidden.extend(known),
             Some((429 | 503, _)) | None => {}
             Some((status, text)) => panic!("{status}: {text}"),
@@ -475,7 +489,8 @@ impl Client {
             "/loki/api/v1/query_range?query=%7Bapp%3D%22a%22%7D&start={start_ns}&end={end_ns}\
              &limit=100000"
         );
-        let Some((status, text)) = self.request("GET", &target, "").await else { return false };
+        let answer = self.request(Part::Querier, "GET", &target, "").await;
+        let Some((status, text)) = answer else { return false };
         if status != 200 {
             assert!(matches!(status, 429 | 503 | 504), "{status}: {text}");
             return false;
@@ -510,6 +525,7 @@ impl Client {
 #[derive(Default, Debug)]
 struct Tally {
     starts: u32,
+    readers: u32,
     stops: u32,
     kills: u32,
     pauses: u32,
@@ -536,7 +552,7 @@ fn nothing_is_lost_or_doubled_whatever_becomes_of_nodes_and_links() {
     if count >= 8 {
         assert!(tally.starts > 20 && tally.stops > 2 && tally.kills > 4 && tally.pauses > 4);
         assert!(tally.cuts > 4 && tally.acknowledged > 1_000 && tally.answers > 50);
-        assert!(tally.hidden > 100);
+        assert!(tally.hidden > 100 && tally.readers > 2);
     }
 }
 
@@ -573,7 +589,7 @@ fn trouble(seed: u64, tally: &mut Tally) {
     let last = client(99);
     let mut asleep: BTreeSet<usize> = BTreeSet::new();
     for _ in 0..rng.between(8, 20) {
-        *addresses.borrow_mut() = world.nodes.keys().copied().collect();
+        *addresses.borrow_mut() = world.addresses();
         world.run_for(Duration::from_millis(rng.between(200, 8_000)));
         // Who was taken over has ended.
         let ended = world.nodes.iter().filter(|(_, node)| node.state.failure().is_some());
@@ -589,12 +605,14 @@ fn trouble(seed: u64, tally: &mut Tally) {
             (0..=3, _) | (_, None) if world.nodes.len() < 4 => {
                 let free = (0..8).find(|node| !world.nodes.contains_key(node));
                 world.simulation.heal();
+                world.parts = if rng.one_in(4) { roles::READ } else { targets::ALL };
+                tally.readers += u32::from(world.parts == roles::READ);
                 world.start_at_last(free.expect("four run"), rng.between(1, 3) as u16);
                 tally.starts += 1;
             }
             (4, Some(node)) if awake.len() > 1 && asleep.is_empty() => {
                 world.simulation.heal();
-                addresses.borrow_mut().retain(|one| *one != node);
+                addresses.borrow_mut().retain(|(one, _)| *one != node);
                 match world.stop(node) {
                     true => tally.stops += 1,
                     false => tally.ended += 1,
@@ -628,11 +646,13 @@ fn trouble(seed: u64, tally: &mut Tally) {
     asleep.iter().for_each(|node| world.nodes[node].process.go_on());
     world.run_for(Duration::from_secs(10));
     world.nodes.retain(|_, node| node.state.failure().is_none());
-    if world.nodes.is_empty() {
-        world.start_at_last(0, 2);
+    if world.addresses().iter().all(|(_, parts)| !parts.has(Part::Ingester)) {
+        world.parts = targets::ALL;
+        let free = (0..8).find(|node| !world.nodes.contains_key(node));
+        world.start_at_last(free.expect("a place"), 2);
         tally.starts += 1;
     }
-    *addresses.borrow_mut() = world.nodes.keys().copied().collect();
+    *addresses.borrow_mut() = world.addresses();
     stop.set(true);
     world.run_for(Duration::from_secs(60));
     let is_answered = world.client(async move |_| {

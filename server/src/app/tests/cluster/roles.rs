@@ -1,10 +1,9 @@
 //! Nodes with roles: what each of them owns, shows and answers.
 
 use super::*;
-use crate::config::targets::Part;
 
 const WRITE: Parts = targets::parts(&[Part::Distributor, Part::Ingester]);
-const READ: Parts = targets::parts(&[Part::Querier, Part::QueryFrontend]);
+pub(super) const READ: Parts = targets::parts(&[Part::Querier, Part::QueryFrontend]);
 
 impl World {
     fn start_as(&mut self, node: usize, parts: Parts, cores: u16) {
