@@ -417,6 +417,8 @@ impl Client {
         let answer = std::pin::pin!(http(&self.runtime, address, method, target, body));
         let late = std::pin::pin!(self.runtime.sleep_until(self.runtime.now().after(PATIENCE)));
         match select(answer, late).await {
+            // A node with other parts has been started at the address.
+            Either::Left((Ok((404, _)), _)) => None,
             Either::Left((answer, _)) => answer.ok(),
             Either::Right(_) => None,
         }
