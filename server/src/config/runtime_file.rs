@@ -194,8 +194,17 @@ configs:
                 continue;
             }
             let mut changed = Config::default();
-            let values =
-                ["7", "300", "48h", "7MB", "true", "false", "filter-only", "2030-01-01T00:00:00Z"];
+            let values = [
+                "7",
+                "300",
+                "48h",
+                "7MB",
+                "true",
+                "false",
+                "filter-only",
+                "local",
+                "2030-01-01T00:00:00Z",
+            ];
             let structured = [
                 r#"{"severity_text_as_label":true}"#,
                 r#"[{"period":"24h","selector":"{a=\"b\"}"}]"#,

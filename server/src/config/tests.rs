@@ -116,6 +116,7 @@ fn every_setting_has_a_name_and_a_field_of_its_own() {
             "epoll",
             "store",
             "memberlist",
+            "local",
             "filter-only",
             "::7",
             "/7",

@@ -7,6 +7,9 @@ use super::*;
 /// A line that a tail has shown: its stream, its number and its time.
 type Shown = (String, u64, i64);
 
+/// Nodes that take pushes, as far as somebody knows.
+type Pushable = Rc<RefCell<Vec<usize>>>;
+
 /// An open tail.
 struct Tail {
     shown: Rc<RefCell<Vec<Shown>>>,
@@ -262,7 +265,7 @@ struct Pushed {
 /// Pushes a line to some streams, with new times at each attempt, until a node has stored it.
 async fn insist(
     runtime: &SimRuntime,
-    addresses: &Addresses,
+    addresses: &Pushable,
     number: u64,
     pushed: &RefCell<Pushed>,
     stop: &Cell<bool>,
@@ -303,7 +306,7 @@ fn a_tail_misses_nothing_whatever_becomes_of_other_nodes() {
         let mut world = World::new(seed);
         let mut rng = Rng::new(seed);
         world.start(0, 2);
-        let addresses: Addresses = Rc::new(RefCell::new(vec![0]));
+        let addresses: Pushable = Rc::new(RefCell::new(vec![0]));
         let (pushed, stop) = (Rc::new(RefCell::new(Pushed::default())), Rc::new(Cell::new(false)));
         let tail = Tail::open(&world, 0, "");
         world.run_for(seconds(1));
