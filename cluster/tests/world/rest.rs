@@ -38,8 +38,8 @@ impl World {
                     && slot.owner.is_some_and(|owner| map.members.contains_key(&owner))
             })
             && self.processes.values().all(|it| self.is_ready(it))
-            // Who was told that somebody is gone who is not will fence it.
-            && self.processes.values().all(|it| {
+            // Who was told that somebody is gone who is not will fence it, unless it is a guest.
+            && self.processes.values().filter(|it| !it.is_guest).all(|it| {
                 !it.told_gone.iter().any(|gone| self.processes.contains_key(gone))
             })
             // Whoever has fenced it may have ended before it has said so.
