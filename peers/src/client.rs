@@ -129,7 +129,7 @@ impl<R: Runtime, D: Dial> Peers<R, D> {
         timeout: Duration,
     ) -> Result<PushReply, Unanswered> {
         let mut nothing = None;
-        let bytes = self.counted(address, PUSH_PATH, message, timeout, &mut nothing).await?;
+        let bytes = self.send(address, PUSH_PATH, message, timeout, &mut nothing).await?;
         PushReply::decode(&bytes)
             .map_err(|damaged| Unanswered::Damaged { address: address.to_owned(), damaged })
     }
@@ -146,7 +146,7 @@ impl<R: Runtime, D: Dial> Peers<R, D> {
         timeout: Duration,
         memory: &mut Grant,
     ) -> Result<Vec<u8>, Unanswered> {
-        self.counted(address, QUESTION_PATH, message, timeout, &mut Some(memory)).await
+        self.send(address, QUESTION_PATH, message, timeout, &mut Some(memory)).await
     }
 
     /// Asks the node at an address what it has removed. The answer is the bytes of
@@ -160,7 +160,7 @@ impl<R: Runtime, D: Dial> Peers<R, D> {
         message: Bytes,
         timeout: Duration,
     ) -> Result<Vec<u8>, Unanswered> {
-        self.counted(address, REMOVED_PATH, message, timeout, &mut None).await
+        self.send(address, REMOVED_PATH, message, timeout, &mut None).await
     }
 
     /// Sends a client's request to the node at an address, which answers it for all nodes if it is this
@@ -176,14 +176,9 @@ impl<R: Runtime, D: Dial> Peers<R, D> {
         timeout: Duration,
         memory: &mut Grant,
     ) -> Result<Answer, Unanswered> {
-        Traffic::add(&self.traffic.messages, 1);
-        Traffic::add(&self.traffic.sent_bytes, request.body.len() as u64);
-        let answered = self.send_on(address, writer, request, timeout, memory).await;
-        match &answered {
-            Ok(answer) => Traffic::add(&self.traffic.received_bytes, answer.body.len() as u64),
-            Err(_) => Traffic::add(&self.traffic.failures, 1),
-        }
-        answered
+        let sent_bytes = request.body.len();
+        let sending = self.send_on(address, writer, request, timeout, memory);
+        self.counted(sent_bytes, sending, |answer: &Answer| answer.body.len()).await
     }
 
     async fn send_on(
@@ -207,13 +202,8 @@ impl<R: Runtime, D: Dial> Peers<R, D> {
         request.max_body_bytes = Some(u64::MAX >> 1);
         let response = self.client.send(request).await?;
         let (status, headers) = (response.status, for_client(&response.headers));
-        let Some(len_bytes) = response.left_bytes() else {
-            let damaged = Damaged::Message("it does not say how long it is".to_owned());
-            return Err(Unanswered::Damaged { address: address.to_owned(), damaged });
-        };
-        memory.grow(len_bytes).map_err(Unanswered::Memory)?;
-        let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);
-        Ok(Answer { status, headers, body: response.collect(len).await? })
+        let body = whole(response, address, u64::MAX >> 1, &mut Some(memory)).await?;
+        Ok(Answer { status, headers, body })
     }
 
     /// Asks the node at an address to tell new entries of the streams of a
@@ -240,19 +230,18 @@ impl<R: Runtime, D: Dial> Peers<R, D> {
         })
     }
 
-    async fn counted(
+    /// Counts a message, and its answer by the length that `len_of` gives.
+    async fn counted<T>(
         &self,
-        address: &str,
-        path: &str,
-        message: Bytes,
-        timeout: Duration,
-        memory: &mut Option<&mut Grant>,
-    ) -> Result<Vec<u8>, Unanswered> {
+        sent_bytes: usize,
+        sending: impl Future<Output = Result<T, Unanswered>>,
+        len_of: impl FnOnce(&T) -> usize,
+    ) -> Result<T, Unanswered> {
         Traffic::add(&self.traffic.messages, 1);
-        Traffic::add(&self.traffic.sent_bytes, message.len() as u64);
-        let answered = self.send(address, path, message, timeout, memory).await;
+        Traffic::add(&self.traffic.sent_bytes, sent_bytes as u64);
+        let answered = sending.await;
         match &answered {
-            Ok(bytes) => Traffic::add(&self.traffic.received_bytes, bytes.len() as u64),
+            Ok(answer) => Traffic::add(&self.traffic.received_bytes, len_of(answer) as u64),
             Err(_) => Traffic::add(&self.traffic.failures, 1),
         }
         answered
@@ -267,19 +256,14 @@ impl<R: Runtime, D: Dial> Peers<R, D> {
         memory: &mut Option<&mut Grant>,
     ) -> Result<Vec<u8>, Unanswered> {
         let max_bytes = if memory.is_some() { u64::MAX >> 1 } else { PUSH_REPLY_MAX_BYTES };
-        let response = self.begin(address, path, message, Some(timeout), max_bytes).await?;
-        // Nodes always tell the length, so that memory is there before the bytes.
-        let Some(len_bytes) = response.left_bytes() else {
-            let damaged = Damaged::Message("it does not say how long it is".to_owned());
-            return Err(Unanswered::Damaged { address: address.to_owned(), damaged });
+        let sent_bytes = message.len();
+        let sending = async {
+            let response = self.begin(address, path, message, Some(timeout), max_bytes).await?;
+            whole(response, address, max_bytes, memory).await
         };
-        if let Some(memory) = memory {
-            memory.grow(len_bytes).map_err(Unanswered::Memory)?;
-        }
-        // A longer one was refused with its head.
-        let len = usize::try_from(len_bytes.min(max_bytes)).unwrap_or(usize::MAX);
-        Ok(response.collect(len).await?)
+        self.counted(sent_bytes, sending, Vec::len).await
     }
+
     /// The head of an answer of status 200.
     async fn begin(
         &self,
@@ -305,6 +289,25 @@ impl<R: Runtime, D: Dial> Peers<R, D> {
         }
         Ok(response)
     }
+}
+
+/// The body of an answer. Nodes always tell its length, so that memory is there before the bytes.
+async fn whole<R: Runtime, D: Dial>(
+    response: ClientResponse<R, D>,
+    address: &str,
+    max_bytes: u64,
+    memory: &mut Option<&mut Grant>,
+) -> Result<Vec<u8>, Unanswered> {
+    let Some(len_bytes) = response.left_bytes() else {
+        let damaged = Damaged::Message("it does not say how long it is".to_owned());
+        return Err(Unanswered::Damaged { address: address.to_owned(), damaged });
+    };
+    if let Some(memory) = memory {
+        memory.grow(len_bytes).map_err(Unanswered::Memory)?;
+    }
+    // A longer one was refused with its head.
+    let len = usize::try_from(len_bytes.min(max_bytes)).unwrap_or(usize::MAX);
+    Ok(response.collect(len).await?)
 }
 
 /// The words of a tail as they come. Dropping it ends the tail at the other node.

@@ -357,7 +357,8 @@ impl<R: Runtime> Keeper<R> {
         }
         let (times, batch) = (self.times(), self.config.batch_size.max(1));
         let removes = &self.config.removes;
-        let parts = self.records.begin_pass(batch, &times, is_quarantine_empty, removes);
+        let wants = |request: &DeleteRequest| removes(&request.tenant);
+        let parts = self.records.begin_pass(batch, &times, is_quarantine_empty, wants);
         if !parts.is_empty() {
             let run =
                 pass::run(self.lanes.clone(), self.folders.clone(), self.outside.clone(), parts);

@@ -43,7 +43,7 @@ pub(crate) struct Limits {
     pub(crate) ingestion_burst_size_mb: f64,
     /// Most active streams.
     pub(crate) max_streams_per_user: usize,
-    /// Like `max_streams_per_user`, since one node has all streams.
+    /// Like `max_streams_per_user`: each node counts by itself.
     pub(crate) max_global_streams_per_user: usize,
     /// Bytes that may be pushed to one stream in a second.
     pub(crate) per_stream_rate_limit_bytes: u64,

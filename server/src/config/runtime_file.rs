@@ -13,8 +13,10 @@ use super::yaml::{self, Entry, Node, Section};
 use super::{Config, Limits, LimitsOfTenants};
 
 /// Keys beside `overrides` that the reference has.
-const IGNORED: [(&str, &str); 2] =
-    [("configs", "single pushes are not logged"), ("multi_kv_config", "there is one node")];
+const IGNORED: [(&str, &str); 2] = [
+    ("configs", "single pushes are not logged"),
+    ("multi_kv_config", "the way in which nodes learn of each other does not change"),
+];
 
 /// Keys of `limits_config` that are no limits.
 const NODE_WIDE: [&str; 2] = ["per_tenant_override_config", "per_tenant_override_period"];

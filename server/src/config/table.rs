@@ -443,8 +443,8 @@ const LIMITS: &[Setting] = settings! {
         "Most streams of a tenant that got entries in the last 30 minutes. 0 means no limit.";
     "limits_config.max_global_streams_per_user", "limits.max-global-streams-per-user",
         |c| Count(&mut c.limits.max_global_streams_per_user),
-        "Like max_streams_per_user, since there is one node; the smaller of the two limits \
-         counts. 0 means no limit; Loki has 5000.";
+        "Like max_streams_per_user, since each node counts by itself. The smaller of the two limits \
+         holds. 0 means no limit; Loki has 5000.";
     "limits_config.per_stream_rate_limit", "limits.per-stream-rate-limit",
         |c| Bytes(&mut c.limits.per_stream_rate_limit_bytes),
         "Lines and structured metadata that may be pushed to one stream in a second, over all \

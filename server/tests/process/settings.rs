@@ -47,7 +47,7 @@ fn unknown_keys_stop_the_start_and_foreign_ones_are_named() {
     let good = verify(&path, &flags);
     assert_eq!(good.status.code(), Some(0));
     let said = String::from_utf8_lossy(&good.stderr).into_owned();
-    assert!(said.contains("flag ignored: there is one node"), "{said}");
+    assert!(said.contains("flag ignored: there is no Kafka"), "{said}");
     assert!(said.contains("--kafka.address") && said.contains("reverse-order"), "{said}");
     let bad = verify(&path, &["-ingester.max-chunk-agee=1h"]);
     assert_eq!(bad.status.code(), Some(2));

@@ -62,12 +62,6 @@ impl CommonView {
         since > 0 && self.keeper_since == since
     }
 
-    /// Whether the node keeps the files.
-    #[must_use]
-    pub fn is_keeper(&self) -> bool {
-        self.keeper_since > 0
-    }
-
     /// The number of the map since which the node keeps the files; `None` if it does not.
     #[must_use]
     pub fn keeper_since(&self) -> Option<u64> {

@@ -20,12 +20,12 @@ use futures_util::future::{Either, select};
 use logsvc_cluster::map::{Epoch, Map};
 use logsvc_cluster::member::Input;
 use logsvc_runtime::{Latch, Monotonic, Runtime};
-use logsvc_store::bucket::{BucketError, ObjectInfo};
+use logsvc_store::bucket::ObjectInfo;
 use logsvc_store::log::LogError;
-use logsvc_store::{Folder, ObjectName, Store, StoreError};
+use logsvc_store::{ObjectName, Store, StoreError};
 
 use super::CommonFiles;
-use crate::follower::remove_ended;
+use crate::follower::{list, remove_ended};
 use crate::kept::{FileObject, OBJECTS};
 use crate::ledger::{LogPlace, Logs, LogsError, SWEPT_AGE, Union};
 use crate::manifest::SegmentName;
@@ -211,12 +211,7 @@ impl<R: Runtime> CommonSweep<R> {
     }
 
     async fn list_folder(&self, folder: &str) -> Result<Vec<ObjectInfo>, SweepError> {
-        let folder = Folder::new(folder).map_err(|error| StoreError::Failed {
-            bucket: String::new(),
-            name: folder.to_owned(),
-            error: BucketError::failed(error),
-        })?;
-        Ok(self.store.list(&folder, None, self.until()).await?)
+        Ok(list(&self.store, folder, self.until()).await?)
     }
 
     /// A map behind which there is none at a moment of this call.

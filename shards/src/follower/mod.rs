@@ -54,6 +54,7 @@ use self::objects::{Objects, Removed};
 use self::pull::Told;
 use self::send::{SendError, Sender};
 pub use self::status::{BucketNumbers, BucketStatus};
+pub(crate) use self::sweep::list;
 use self::upload::Uploader;
 use crate::kept::KeptFiles;
 use crate::lanes::{Lanes, Stopped};

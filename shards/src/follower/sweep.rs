@@ -77,7 +77,11 @@ pub(super) async fn sweep<R: Runtime>(
     Ok(removed)
 }
 
-async fn list<R: Runtime>(
+/// All objects of a folder.
+///
+/// # Errors
+/// The store refuses, or the deadline has passed.
+pub(crate) async fn list<R: Runtime>(
     store: &Store<R>,
     folder: &str,
     until: Monotonic,

@@ -333,21 +333,23 @@ impl Records {
         self.pending().map(|entry| entry.due_in(times)).filter(|left| !left.is_zero()).min()
     }
 
-    /// Takes the next parts of up to so many requests, those first that have waited for longest.
-    /// They are under way until [`Records::end_pass`].
+    /// Takes the next parts of up to so many requests that `wants` names, those first that have waited
+    /// for longest; among other nodes all of their parts. They are under way until
+    /// [`Records::leave_pass`].
     pub(super) fn begin_pass(
         &mut self,
         batch: usize,
         times: &Times,
         is_quarantine_empty: bool,
-        removes: impl Fn(&TenantId) -> bool,
+        wants: impl Fn(&DeleteRequest) -> bool,
     ) -> Vec<PassPart> {
         let is_next = |entry: &&mut Entry| {
             entry.request.is_pending()
                 && (is_quarantine_empty || !entry.waits_for_quarantine)
                 && entry.is_due(times)
-                && removes(&entry.request.tenant)
+                && wants(&entry.request)
         };
+        let passes_per_request = if self.is_shared { 1 } else { PASSES_PER_REQUEST };
         let mut next: Vec<&mut Entry> = self.entries.iter_mut().filter(is_next).collect();
         // The sort is stable: of those that have waited equally long the oldest come first.
         next.sort_by_key(|entry| entry.last_pass);
@@ -355,7 +357,7 @@ impl Records {
         self.passes += u64::from(!next.is_empty());
         let parts = next.into_iter().filter_map(|entry| {
             let (all, first) = (entry.request.parts(), entry.parts_done());
-            let last = first.saturating_add(all.div_ceil(PASSES_PER_REQUEST)).min(all) - 1;
+            let last = first.saturating_add(all.div_ceil(passes_per_request)).min(all) - 1;
             let filter = Arc::clone(entry.filter.as_ref()?);
             (entry.last_pass, entry.is_under_way) = (self.passes, true);
             let (start_ns, _) = entry.request.part_bounds_ns(first);
@@ -366,39 +368,8 @@ impl Records {
         parts.collect()
     }
 
-    /// Takes up to so many requests, with all of their parts: those that are due, and of which `lacks`
-    /// says that this node has entries. They are under way until [`Records::end_whole_pass`].
-    pub(super) fn begin_whole_pass(
-        &mut self,
-        batch: usize,
-        times: &Times,
-        is_quarantine_empty: bool,
-        removes: impl Fn(&TenantId) -> bool,
-        lacks: impl Fn(DeleteId) -> bool,
-    ) -> Vec<PassPart> {
-        let is_next = |entry: &&mut Entry| {
-            entry.request.is_pending()
-                && (is_quarantine_empty || !entry.waits_for_quarantine)
-                && entry.is_due(times)
-                && removes(&entry.request.tenant)
-                && lacks(entry.request.id)
-        };
-        let mut next: Vec<&mut Entry> = self.entries.iter_mut().filter(is_next).collect();
-        next.sort_by_key(|entry| entry.last_pass);
-        next.truncate(batch);
-        self.passes += u64::from(!next.is_empty());
-        let parts = next.into_iter().filter_map(|entry| {
-            let filter = Arc::clone(entry.filter.as_ref()?);
-            (entry.last_pass, entry.is_under_way) = (self.passes, true);
-            let DeleteRequest { start_ns, end_ns, .. } = entry.request;
-            let target = PurgeTarget { filter, start_ns, end_ns };
-            Some(PassPart { id: entry.request.id, parts_done: entry.request.parts(), target })
-        });
-        parts.collect()
-    }
-
-    /// Ends such a pass.
-    pub(super) fn end_whole_pass(&mut self, parts: &[PassPart], end: PassOutcome) {
+    /// Notes that a pass has ended.
+    pub(super) fn leave_pass(&mut self, parts: &[PassPart], end: PassOutcome) {
         for part in parts {
             let Some(entry) = self.get_mut(part.id) else { continue };
             entry.is_under_way = false;
@@ -420,11 +391,10 @@ impl Records {
         end: PassOutcome,
         at_ms: i64,
     ) -> Change {
+        self.leave_pass(parts, end);
         let mut change = Change::default();
         for (index, part) in parts.iter().enumerate() {
             let Some(entry) = self.get_mut(part.id) else { continue };
-            entry.is_under_way = false;
-            entry.waits_for_quarantine = end == PassOutcome::Quarantine;
             let totals = removed.get(index).copied().unwrap_or_default();
             let request = &mut entry.request;
             request.removed_entries = request.removed_entries.saturating_add(totals.entries);

@@ -71,9 +71,10 @@ impl<R: Runtime> Keeper<R> {
         let Some(record) = &mut self.common else { return };
         let Some(owned) = record.owned() else { return };
         let (removes, removals) = (&self.config.removes, &record.removals);
-        let lacks = |id| removals.lacks(id, &owned);
-        let parts =
-            self.records.begin_whole_pass(batch, &times, is_quarantine_empty, removes, lacks);
+        let wants = |request: &DeleteRequest| {
+            removes(&request.tenant) && removals.lacks(request.id, &owned)
+        };
+        let parts = self.records.begin_pass(batch, &times, is_quarantine_empty, wants);
         if parts.is_empty() {
             return;
         }
@@ -89,7 +90,7 @@ impl<R: Runtime> Keeper<R> {
             Err(PassError::Quarantine(_)) => PassOutcome::Quarantine,
             Err(_) => PassOutcome::Failed,
         };
-        self.records.end_whole_pass(&end.parts, outcome);
+        self.records.leave_pass(&end.parts, outcome);
         let Some(record) = &mut self.common else { return };
         let mut stayed = std::mem::take(&mut record.removals.begun_with);
         // While partitions come or go, it is not known which have stayed.

@@ -52,14 +52,6 @@ pub(crate) enum Outcome {
     Unknown,
 }
 
-enum At {
-    Nothing,
-    Torn,
-    Entry(Header, Bytes),
-    Foreign(Bytes),
-    Failed,
-}
-
 /// The first name of a number of the log in a folder.
 pub(super) fn first_name(folder: &str, number: u64) -> String {
     format!("{folder}/{number:016x}")
@@ -73,20 +65,26 @@ impl Numbered {
         ObjectName::new(&text).ok()
     }
 
-    async fn look<R: Runtime>(&self, runtime: &R, store: &Store<R>, name: &ObjectName) -> At {
+    /// What stands at a name; `None` if only the beginning of an object does.
+    async fn look<R: Runtime>(
+        &self,
+        runtime: &R,
+        store: &Store<R>,
+        name: &ObjectName,
+    ) -> Option<Found> {
         let span = Span::Whole { max_bytes: (HEADER_LEN + self.max_bytes) as u64 };
-        match store.read(name, span, runtime.now().after(PATIENCE)).await {
+        Some(match store.read(name, span, runtime.now().after(PATIENCE)).await {
             Ok(object) => match Header::decode(&object) {
-                Ok((header, payload)) if header.kind == self.kind => At::Entry(header, payload),
-                Err(ObjectError::Torn { .. }) => At::Torn,
-                Ok(_) | Err(_) => At::Foreign(object),
+                Ok((header, payload)) if header.kind == self.kind => Found::Entry(header, payload),
+                Err(ObjectError::Torn { .. }) => return None,
+                Ok(_) | Err(_) => Found::Foreign(object),
             },
-            Err(error) if error.is_not_found() => At::Nothing,
+            Err(error) if error.is_not_found() => Found::Absent,
             Err(error) => {
                 tracing::debug!(%error, "{name} cannot be read; this is tried again");
-                At::Failed
+                Found::Failed
             }
-        }
+        })
     }
 
     /// Reads what stands at a number.
@@ -98,12 +96,8 @@ impl Numbered {
     ) -> Found {
         for attempt in 0..NAMES_MAX {
             let Some(name) = self.name_of(number, attempt) else { break };
-            match self.look(runtime, store, &name).await {
-                At::Nothing => return Found::Absent,
-                At::Torn => {}
-                At::Entry(header, payload) => return Found::Entry(header, payload),
-                At::Foreign(object) => return Found::Foreign(object),
-                At::Failed => return Found::Failed,
+            if let Some(found) = self.look(runtime, store, &name).await {
+                return found;
             }
         }
         Found::Failed
@@ -127,9 +121,9 @@ impl Numbered {
                 // Its first bytes are another's. Whether it has an end, they do not tell: its writer
                 // may have died while it was sent.
                 Ok(Created::Existing(_)) => match self.look(runtime, store, &name).await {
-                    At::Torn => {}
-                    At::Entry(..) | At::Foreign(_) => return Outcome::Taken,
-                    At::Nothing | At::Failed => return Outcome::Unknown,
+                    None => {}
+                    Some(Found::Entry(..) | Found::Foreign(_)) => return Outcome::Taken,
+                    Some(Found::Absent | Found::Failed) => return Outcome::Unknown,
                 },
                 Err(error) => {
                     tracing::debug!(%error, "{name} cannot be created; this is tried again");

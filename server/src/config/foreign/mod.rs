@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn the_most_special_name_gives_the_reason() {
         for (flag, why) in [
-            ("kafka-writer.topic", Some("there is one node")),
+            ("kafka-writer.topic", Some("there is no Kafka")),
             ("memberlist.retransmit-factor", Some("gossip has no such setting")),
             (
                 "store.chunks-cache.memcached.addresses",

@@ -176,7 +176,7 @@ impl RulerSettings {
             (
                 self.evaluation_mode == "remote",
                 "ruler.evaluation.mode",
-                "there is one node, whose cores evaluate all rules",
+                "one node evaluates all rules",
             ),
             (
                 !self.alertmanager.wants_v2,

@@ -11,8 +11,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{Either, join_all, select};
 use logsvc_cluster::map::{Epoch, MemberInfo};
+use logsvc_peers::client::Unanswered;
 use logsvc_peers::removal::{RemovalQuestion, decode_report, encode_question};
 use logsvc_runtime::{Latch, Runtime};
+use logsvc_shards::common::CommonView;
 use logsvc_shards::deletion::{DeletionReply, DeletionRequest, RemovalReport};
 use logsvc_shards::member::Routes;
 
@@ -32,7 +34,7 @@ pub(in crate::front) async fn gather<R: Runtime>(core: std::rc::Rc<Core<R>>, sto
     loop {
         let step = async {
             let view = common.get();
-            let has_news = view.is_keeper() && view.number() > told;
+            let has_news = is_news(&view, told);
             if has_news || wants_reports(&core).await {
                 let reports = reports(&core, view.number()).await;
                 told = view.number();
@@ -41,7 +43,7 @@ pub(in crate::front) async fn gather<R: Runtime>(core: std::rc::Rc<Core<R>>, sto
                     drop(core.ask_keeper(DeletionRequest::Reported(reports)).await);
                 }
             }
-            let news = pin!(common.when(|newer| newer.is_keeper() && newer.number() > told));
+            let news = pin!(common.when(|newer| is_news(newer, told)));
             let later = pin!(core.runtime.sleep_until(core.runtime.now().after(INTERVAL)));
             select(news, later).await;
         };
@@ -49,6 +51,11 @@ pub(in crate::front) async fn gather<R: Runtime>(core: std::rc::Rc<Core<R>>, sto
             return;
         }
     }
+}
+
+/// Whether this node has changed something since it has told the others of the entry of a number.
+fn is_news(view: &CommonView, told: u64) -> bool {
+    view.keeper_since().is_some() && view.number() > told
 }
 
 async fn wants_reports<R: Runtime>(core: &Core<R>) -> bool {
@@ -80,10 +87,8 @@ async fn report_of<R: Runtime>(
     let question = Bytes::from(encode_question(question));
     let answered = core.peers.get()?.removed(&info.address, question, TIMEOUT).await;
     let report = answered.and_then(|bytes| {
-        decode_report(&bytes).map_err(|damaged| logsvc_peers::client::Unanswered::Damaged {
-            address: info.address.clone(),
-            damaged,
-        })
+        let address = info.address.clone();
+        decode_report(&bytes).map_err(|damaged| Unanswered::Damaged { address, damaged })
     });
     match report {
         Ok(report) => report,

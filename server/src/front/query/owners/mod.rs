@@ -85,16 +85,17 @@ impl<R: Runtime> Querier<R> {
     /// answers.
     pub(crate) async fn ask_owners(
         &self,
-        mut question: Question,
+        question: Question,
         bounds: &Bounds,
     ) -> Result<FoundByAll, ApiError> {
+        let mut question = Arc::new(question);
         loop {
-            match self.ask_owners_once(Arc::new(question.clone()), bounds).await {
+            match self.ask_owners_once(Arc::clone(&question), bounds).await {
                 Ok(found) => return Ok(found),
                 Err(Unfinished::Failed(error)) => return Err(error),
                 Err(Unfinished::Hides(version)) => {
                     self.core.tell_common(version.common_number());
-                    question.deletions = version;
+                    Arc::make_mut(&mut question).deletions = version;
                 }
             }
         }
