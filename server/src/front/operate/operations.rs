@@ -79,10 +79,9 @@ impl<R: Runtime> Operator<R> {
         if parts.has(Part::Ingester) {
             return Ok(());
         }
-        let text = match self.core.routes() {
-            Some(routes) if !routes.map.members.contains_key(&routes.me) => {
-                "it has not joined the cluster yet"
-            }
+        let routes = self.core.routes();
+        let joined = routes.filter(|routes| routes.map.members.contains_key(&routes.me));
+        let text = match joined {
             Some(routes) if routes.map.slots.iter().all(|slot| slot.owner.is_some()) => {
                 return Ok(());
             }
