@@ -2,11 +2,11 @@
 
 use std::io;
 use std::net::{self, SocketAddr};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use crate::service_manager;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 /// Connections that the kernel holds for one listener until they are accepted;
 /// `net.core.somaxconn` may lower it.
@@ -16,6 +16,30 @@ const BACKLOG_CONNECTIONS: i32 = 4096;
 /// at once would answer late bytes with a reset, which can destroy the response on its way to the
 /// peer.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
+
+/// How long the other end of a connection that was opened here may say nothing at all: neither that it
+/// has received what was sent, nor that it is still there. Then pending reads and writes fail.
+pub(crate) const SILENCE: Duration = Duration::from_secs(10);
+
+/// How long a connection has been quiet when the kernel begins to ask whether anybody is there, and the
+/// pause between such questions.
+const QUIET: Duration = Duration::from_secs(5);
+const ASK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Sets up a connection that was opened here. Small requests leave at once (`TCP_NODELAY`), and an end
+/// that is silent for [`SILENCE`] is given up, as if the machine were off or a cable broken.
+pub(crate) fn set_up(stream: &impl AsRawFd) {
+    // SAFETY: the stream, which has the descriptor open, is borrowed until the end of this function.
+    let descriptor = unsafe { BorrowedFd::borrow_raw(stream.as_raw_fd()) };
+    let socket = SockRef::from(&descriptor);
+    let asks = u32::try_from((SILENCE - QUIET).as_secs() / ASK_INTERVAL.as_secs()).unwrap_or(1);
+    let keepalive =
+        TcpKeepalive::new().with_time(QUIET).with_interval(ASK_INTERVAL).with_retries(asks);
+    // All fail only if the peer has gone already, which the next read tells.
+    let _ = socket.set_tcp_nodelay(true);
+    let _ = socket.set_tcp_keepalive(&keepalive);
+    let _ = socket.set_tcp_user_timeout(Some(SILENCE));
+}
 
 /// A non-blocking listener with `SO_REUSEPORT`, or a handle of the one that the service manager has
 /// opened for this address.
@@ -86,5 +110,23 @@ pub(crate) fn receive(socket: &impl AsRawFd, buffer: &mut Vec<u8>) -> io::Result
         Ok(count) => Ok(Some(count)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_gives_silent_ends_up() {
+        let listener = net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let stream = net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        set_up(&stream);
+        let socket = SockRef::from(&stream);
+        assert!(stream.nodelay().unwrap() && socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(SILENCE));
+        let asks = socket.tcp_keepalive_retries().unwrap();
+        let interval = socket.tcp_keepalive_interval().unwrap();
+        assert_eq!(socket.tcp_keepalive_time().unwrap() + asks * interval, SILENCE);
     }
 }

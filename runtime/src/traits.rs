@@ -216,7 +216,13 @@ pub trait Runtime: Clone + 'static {
         buffer_bytes: usize,
     ) -> io::Result<Self::Datagrams>;
 
-    /// Opens a TCP connection.
+    /// Opens a TCP connection. On a real machine reads and writes fail when the other end has been
+    /// silent for ten seconds, as if it were off: it has neither taken what was sent, nor said that it
+    /// is there. One that only has nothing to say is not silent. The simulation holds what is sent over
+    /// a link that is cut, and delivers it later.
+    ///
+    /// # Errors
+    /// Nobody takes the connection. [`io::ErrorKind::TimedOut`] at the deadline.
     async fn connect(
         &self,
         address: SocketAddr,

@@ -131,8 +131,7 @@ pub(super) async fn connect(
     } else {
         race(attempt, || sleep_until(deadline)).await.ok_or(io::ErrorKind::TimedOut)??
     };
-    // Fails only if the peer has gone already, which the next read tells.
-    let _ = stream.set_nodelay(true);
+    socket::set_up(&stream);
     Ok(split(stream, None, runtime.clone()))
 }
 
