@@ -110,6 +110,8 @@ pub struct Vitals {
     pub state: State,
     /// The parts of the server that it runs.
     pub roles: Roles,
+    /// Whether it does not reach the bucket.
+    pub is_cut_off: bool,
     /// The lowest version of the protocol between nodes that it speaks.
     pub protocol_min: u16,
     /// The highest one.
@@ -157,6 +159,7 @@ impl Vitals {
             instance: instance.into(),
             state: State::Joining,
             roles: Roles::NONE,
+            is_cut_off: false,
             protocol_min: *protocol.start(),
             protocol_max: *protocol.end(),
             started_unix_ms: 0,

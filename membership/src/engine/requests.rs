@@ -29,6 +29,8 @@ pub enum Change {
     WriterEpoch(Option<u32>),
     /// The number of the newest map that the node knows.
     MapNumber(u64),
+    /// Whether the node does not reach the bucket.
+    CutOff(bool),
 }
 
 impl Change {
@@ -41,6 +43,7 @@ impl Change {
                 vitals.writer_epoch = epoch.filter(|epoch| *epoch != u32::MAX);
             }
             Change::MapNumber(number) => vitals.map_number = number,
+            Change::CutOff(is_cut_off) => vitals.is_cut_off = is_cut_off,
         }
     }
 }

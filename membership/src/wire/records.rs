@@ -53,6 +53,10 @@ fn read_member(bytes: &[u8]) -> Result<(Member<Identity>, usize), Damaged> {
     Ok((member, bytes.len() - input.rest().len()))
 }
 
+/// The bit beside those of roles that says that a member does not reach the bucket. Versions that do not
+/// know it take it for a role that they do not know.
+const CUT_OFF: u32 = 1 << 31;
+
 pub(super) fn write_report(out: &mut Vec<u8>, report: &Report) {
     let Report { number, vitals } = report;
     out.extend_from_slice(&number.to_le_bytes());
@@ -62,7 +66,8 @@ pub(super) fn write_report(out: &mut Vec<u8>, report: &Report) {
         State::Leaving => 3,
         State::Left => 4,
     });
-    out.extend_from_slice(&vitals.roles.bits().to_le_bytes());
+    let cut_off = if vitals.is_cut_off { CUT_OFF } else { 0 };
+    out.extend_from_slice(&(vitals.roles.bits() & !CUT_OFF | cut_off).to_le_bytes());
     out.extend_from_slice(&vitals.protocol_min.to_le_bytes());
     out.extend_from_slice(&vitals.protocol_max.to_le_bytes());
     out.extend_from_slice(&vitals.started_unix_ms.to_le_bytes());
@@ -83,9 +88,11 @@ pub(super) fn report(input: &mut Input<'_>) -> Result<Report, Damaged> {
         4 => State::Left,
         _ => return Err(Damaged::Number),
     };
+    let roles = input.u32()?;
     let vitals = Vitals {
         state,
-        roles: Roles::from_bits(input.u32()?),
+        roles: Roles::from_bits(roles & !CUT_OFF),
+        is_cut_off: roles & CUT_OFF != 0,
         protocol_min: input.u16()?,
         protocol_max: input.u16()?,
         started_unix_ms: input.u64()?,

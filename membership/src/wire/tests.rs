@@ -19,6 +19,7 @@ fn report() -> Report {
         instance: "n1".to_owned(),
         state: State::Active,
         roles: Roles::from_bits(3),
+        is_cut_off: true,
         protocol_min: 1,
         protocol_max: 2,
         started_unix_ms: 9,
@@ -49,7 +50,7 @@ fn the_bytes_are_those_of_the_document() {
     bytes.extend([3, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(Item::Forget(identity(1)).encode(), bytes);
     bytes[0] = 1;
-    bytes.extend([4, 0, 0, 0, 0, 0, 0, 0, 2, 3, 0, 0, 0, 1, 0, 2, 0]);
+    bytes.extend([4, 0, 0, 0, 0, 0, 0, 0, 2, 3, 0, 0, 0x80, 1, 0, 2, 0]);
     bytes.extend([9, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0]);
     bytes.extend(*b"\x02n1\x01z\x00\x04\x0a\x00\x00\x01\x1c\x0c");
     let item = Item::Vitals(identity(1), report());

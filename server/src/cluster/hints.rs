@@ -4,6 +4,7 @@
 //! an owner. So a member counts as dead only for a reason:
 //!
 //! - membership has found it dead, or has heard that it has left;
+//! - it says that it does not reach the bucket, and this node has reached it all the time;
 //! - another process has its name, or this node has it: then it was started again;
 //! - membership has not seen it for [`UNSEEN_PATIENCE`] since this node has found others, or has tried to.
 //!
@@ -22,6 +23,15 @@ pub(super) const UNSEEN_PATIENCE: Duration = Duration::from_secs(15);
 
 /// How long a node waits that sees less than half of the members.
 pub(super) const CUT_OFF_PATIENCE: Duration = Duration::from_secs(20);
+
+/// The node that judges.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Me<'n> {
+    pub(super) epoch: Epoch,
+    pub(super) name: &'n str,
+    /// Whether the bucket has answered it for long enough to believe others that are cut off.
+    pub(super) reaches_bucket: bool,
+}
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -42,16 +52,22 @@ impl Hints {
         self.joined.get_or_insert(now);
     }
 
-    /// Those members of the map that seem to live. `me` is this node, and `name` is its name.
+    /// Those members of the map that seem to live.
     pub(super) fn alive(
         &mut self,
         now: Monotonic,
-        me: Epoch,
-        name: &str,
+        Me { epoch: me, name, reaches_bucket }: Me<'_>,
         map: &Map,
         members: &Members,
     ) -> BTreeSet<Epoch> {
-        let writers: BTreeSet<Epoch> = members.writers().into_iter().map(Epoch).collect();
+        let mut writers: BTreeSet<Epoch> = members.writers().into_iter().map(Epoch).collect();
+        if reaches_bucket {
+            let cut_off = members.alive().filter(|member| member.vitals.is_cut_off);
+            for epoch in cut_off.filter_map(|member| member.vitals.writer_epoch) {
+                writers.remove(&Epoch(epoch));
+                self.seen.insert(Epoch(epoch));
+            }
+        }
         let dead: BTreeSet<Epoch> = members
             .list
             .iter()
@@ -154,13 +170,17 @@ mod tests {
 
     const ALIVE: Standing = Standing::Alive;
 
+    fn me(epoch: u32) -> Me<'static> {
+        Me { epoch: Epoch(epoch), name: "a", reaches_bucket: true }
+    }
+
     #[test]
     fn who_was_never_seen_lives_until_others_were_found_and_for_a_while() {
         let map = map(&[(1, "a"), (2, "b")]);
         let mine = members(&[(1, "a", ALIVE)]);
         let mut hints = Hints::default();
         let at =
-            |at, hints: &mut Hints| numbers(hints.alive(second(at), Epoch(1), "a", &map, &mine));
+            |at, hints: &mut Hints| numbers(hints.alive(second(at), me(1), &map, &mine));
         assert_eq!(at(0, &mut hints), [1, 2]);
         assert_eq!(at(100, &mut hints), [1, 2]);
         hints.note_joined(second(100));
@@ -173,11 +193,11 @@ mod tests {
         let map = map(&[(1, "a"), (2, "b"), (3, "c")]);
         let mut hints = Hints::default();
         let all = members(&[(1, "a", ALIVE), (2, "b", ALIVE), (3, "c", Standing::Suspected)]);
-        assert_eq!(numbers(hints.alive(second(1), Epoch(1), "a", &map, &all)), [1, 2, 3]);
+        assert_eq!(numbers(hints.alive(second(1), me(1), &map, &all)), [1, 2, 3]);
         let one_dead = members(&[(1, "a", ALIVE), (2, "b", Standing::Dead), (3, "c", ALIVE)]);
-        assert_eq!(numbers(hints.alive(second(2), Epoch(1), "a", &map, &one_dead)), [1, 3]);
+        assert_eq!(numbers(hints.alive(second(2), me(1), &map, &one_dead)), [1, 3]);
         let one_left = members(&[(1, "a", ALIVE), (2, "b", ALIVE)]);
-        assert_eq!(numbers(hints.alive(second(3), Epoch(1), "a", &map, &one_left)), [1, 2]);
+        assert_eq!(numbers(hints.alive(second(3), me(1), &map, &one_left)), [1, 2]);
     }
 
     #[test]
@@ -185,7 +205,7 @@ mod tests {
         let map = map(&[(1, "a"), (2, "b"), (4, "a"), (5, "b")]);
         let now = members(&[(4, "a", ALIVE), (5, "b", ALIVE)]);
         let mut hints = Hints::default();
-        assert_eq!(numbers(hints.alive(second(0), Epoch(4), "a", &map, &now)), [4, 5]);
+        assert_eq!(numbers(hints.alive(second(0), me(4), &map, &now)), [4, 5]);
     }
 
     #[test]
@@ -195,12 +215,25 @@ mod tests {
         let alone = members(&[(1, "a", ALIVE), (2, "b", Standing::Dead), (3, "c", Standing::Dead)]);
         let mut hints = Hints::default();
         let mut at =
-            |at, members: &Members| numbers(hints.alive(second(at), Epoch(1), "a", &map, members));
+            |at, members: &Members| numbers(hints.alive(second(at), me(1), &map, members));
         assert_eq!(at(0, &all), [1, 2, 3]);
         assert_eq!(at(1, &alone), [1, 2, 3]);
         assert_eq!(at(20, &alone), [1, 2, 3]);
         assert_eq!(at(22, &alone), [1]);
         assert_eq!(at(23, &all), [1, 2, 3]);
         assert_eq!(at(24, &alone), [1, 2, 3]);
+    }
+
+    #[test]
+    fn who_says_that_it_is_cut_off_is_gone_if_this_node_is_not() {
+        let map = map(&[(1, "a"), (2, "b"), (3, "c")]);
+        let mut all = members(&[(1, "a", ALIVE), (2, "b", ALIVE), (3, "c", ALIVE)]);
+        all.list[1].vitals.is_cut_off = true;
+        let mut hints = Hints::default();
+        let cut_off = Me { reaches_bucket: false, ..me(1) };
+        assert_eq!(numbers(hints.alive(second(1), cut_off, &map, &all)), [1, 2, 3]);
+        assert_eq!(numbers(hints.alive(second(2), me(1), &map, &all)), [1, 3]);
+        all.list[1].vitals.is_cut_off = false;
+        assert_eq!(numbers(hints.alive(second(3), me(1), &map, &all)), [1, 2, 3]);
     }
 }

@@ -18,7 +18,7 @@ use logsvc_shards::common::{CommonFiles, CommonLog, CommonSweep, SweepConfig};
 use logsvc_shards::member::{MemberDriver, MemberError, MemberHandle, MemberParts};
 
 use super::gate::serve;
-use super::hints::Hints;
+use super::hints::{self, Hints};
 use super::membership::{self, Me};
 use super::wires;
 use super::{MemberRequest, OneOfMany};
@@ -156,7 +156,7 @@ async fn hint<R: Runtime>(
 ) {
     membership.change(Change::State(Vital::Active)).await;
     let mut stopped = std::pin::pin!(stop.wait());
-    let mut told = 0;
+    let (mut told, mut told_cut_off) = (0, false);
     loop {
         let members = membership.members();
         let (number, map) = handle.map();
@@ -164,7 +164,18 @@ async fn hint<R: Runtime>(
             told = number;
             membership.change(Change::MapNumber(number)).await;
         }
-        let alive = hints.borrow_mut().alive(runtime.now(), me, &name, &map, &members);
+        let now = runtime.now();
+        let is_cut_off = handle.is_cut_off(now);
+        if is_cut_off != told_cut_off {
+            told_cut_off = is_cut_off;
+            if is_cut_off {
+                tracing::warn!("the bucket does not answer; nodes that reach it may take over");
+            }
+            membership.change(Change::CutOff(is_cut_off)).await;
+        }
+        let reaches_bucket = handle.reaches_bucket(now);
+        let judge = hints::Me { epoch: me, name: &name, reaches_bucket };
+        let alive = hints.borrow_mut().alive(now, judge, &map, &members);
         handle.tell(Input::Alive(alive));
         // Somebody has taken over, perhaps a part of what this node is to have.
         let newest = members.alive().map(|member| member.vitals.map_number).max();

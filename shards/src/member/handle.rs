@@ -8,6 +8,7 @@ use logsvc_cluster::map::{Map, Partition};
 use logsvc_cluster::member::{Accept, Answer, Hold, Input, Member, Stop};
 use logsvc_runtime::{Bell, CoreId, Monotonic, Published};
 
+use super::reach::Reach;
 use super::routes::Routes;
 
 /// A node among others, as far as its core knows. Cheap to clone.
@@ -25,6 +26,8 @@ pub(super) struct Shared {
     pub(super) cores: RefCell<BTreeMap<Partition, CoreId>>,
     /// What all cores of the node see.
     pub(super) routes: Published<Routes>,
+    /// Whether the bucket answers.
+    pub(super) reach: Reach,
     /// Whether the shards have exactly the partitions that the member owns.
     pub(super) is_in_step: Cell<bool>,
 }
@@ -38,6 +41,7 @@ impl MemberHandle {
             bell: Bell::new(),
             cores: RefCell::default(),
             routes,
+            reach: Reach::default(),
             is_in_step: Cell::new(true),
         }))
     }
@@ -89,6 +93,20 @@ impl MemberHandle {
     /// The core whose shard has a partition.
     pub fn core_of(&self, partition: Partition) -> Option<CoreId> {
         self.0.cores.borrow().get(&partition).copied()
+    }
+
+    /// Whether the bucket has answered none of the node's requests for [`CUT_OFF_AFTER`].
+    ///
+    /// [`CUT_OFF_AFTER`]: super::CUT_OFF_AFTER
+    pub fn is_cut_off(&self, now: Monotonic) -> bool {
+        self.0.reach.is_cut_off(now)
+    }
+
+    /// Whether the bucket has answered the node in time for [`WELL_AFTER`].
+    ///
+    /// [`WELL_AFTER`]: super::WELL_AFTER
+    pub fn reaches_bucket(&self, now: Monotonic) -> bool {
+        self.0.reach.is_well(now)
     }
 
     /// Where entries go, for all cores.

@@ -19,6 +19,7 @@ mod fence;
 mod handle;
 mod jobs;
 mod maps;
+mod reach;
 mod replay;
 mod routes;
 
@@ -31,7 +32,7 @@ use std::task::Poll;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use logsvc_cluster::map::{Epoch, MemberInfo};
-use logsvc_cluster::member::{Effect, Input, Member, Stop};
+use logsvc_cluster::member::{CreateOutcome, Effect, Input, Member, ReadOutcome, Stop};
 use logsvc_cluster::settings::Settings;
 use logsvc_runtime::mesh::Caller;
 use logsvc_runtime::{Latch, Monotonic, Runtime};
@@ -41,6 +42,7 @@ use self::engine::{Engine, JobEnd};
 pub use self::handle::MemberHandle;
 use self::jobs::Tools;
 pub(crate) use self::maps::newest_is;
+pub use self::reach::{CUT_OFF_AFTER, WELL_AFTER};
 pub use self::routes::{Here, KEEPER_PARTITION, Place, Routes};
 use crate::follower::{BucketStatus, OwnedSegments};
 use crate::lanes::{Lanes, Stopped};
@@ -192,6 +194,9 @@ impl<R: Runtime> MemberDriver<R> {
 
     fn step(&mut self, input: Input) {
         let now = self.tools.runtime.now();
+        if is_answer(&input) {
+            self.handle.0.reach.note_answered(now);
+        }
         let effects = self.handle.0.member.borrow_mut().step(now, input);
         for effect in effects {
             self.perform(effect);
@@ -203,6 +208,9 @@ impl<R: Runtime> MemberDriver<R> {
 
     fn perform(&mut self, effect: Effect) {
         let tools = Rc::clone(&self.tools);
+        if matches!(effect, Effect::ReadMap { .. } | Effect::CreateMap { .. }) {
+            self.handle.0.reach.note_asked(tools.runtime.now());
+        }
         match effect {
             Effect::ReadMap { number } => self.requests.push(Box::pin(async move {
                 let outcome = maps::read(&tools.runtime, &tools.store, number).await;
@@ -262,5 +270,15 @@ impl<R: Runtime> MemberDriver<R> {
             timer.as_mut().poll(context).map(|()| Event::Tick)
         })
         .await
+    }
+}
+
+/// Whether the bucket has said something of a map, or has taken an object of the log.
+fn is_answer(input: &Input) -> bool {
+    match input {
+        Input::Read { outcome, .. } => !matches!(outcome, ReadOutcome::Failed),
+        Input::Created { outcome, .. } => !matches!(outcome, CreateOutcome::Unknown),
+        Input::WalCreated { .. } => true,
+        _ => false,
     }
 }
