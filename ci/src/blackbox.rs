@@ -1,23 +1,23 @@
-//! Runs the black-box corpus against the built server: an empty data folder, a free port, the
-//! corpus's own configuration, its runner's `load` and `check`.
+//! Runs the black-box corpus against the built server, as one node or as several: empty data folders, free
+//! ports, the corpus's own configuration, its runner's `load` and `check`.
 //!
 //! The corpus is not part of the repository. The check is skipped, with a message, where the
 //! corpus or Python is missing. Everything else that goes wrong is a failure, and the check
 //! shows the server's log.
 
+mod nodes;
+
 use crate::areas::{self, Corpus};
-use crate::server::{DataFolder, Server, free_ports};
 use anyhow::{Context, Result, bail};
-use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Lines of the configuration that switch off features that only the second corpus needs.
-const DISCOVERY_OFF: [&str; 2] = ["discover_service_name: []", "discover_log_levels: false"];
+use nodes::Nodes;
 
-/// Runs all areas of the corpus.
-pub(crate) fn check(corpus: &Path, binary: &Path) -> Result<()> {
+/// Runs all areas of the corpus. Of several nodes the first one takes the data set, and the last one is
+/// asked.
+pub(crate) fn check(corpus: &Path, binary: &Path, nodes: u8) -> Result<()> {
     if !corpus.join("run.py").is_file() {
         println!("ci: black-box check skipped: there is no corpus in {}", corpus.display());
         return Ok(());
@@ -33,7 +33,7 @@ pub(crate) fn check(corpus: &Path, binary: &Path) -> Result<()> {
     let mut total = (0, 0);
     let mut broken = Vec::new();
     for part in &corpora {
-        let run = run_corpus(corpus, binary, part)?;
+        let run = run_corpus(corpus, binary, part, nodes)?;
         total = (total.0 + run.passed, total.1 + run.failed);
         broken.extend(run.complaint);
     }
@@ -60,35 +60,31 @@ struct Run {
     complaint: Option<String>,
 }
 
-fn run_corpus(corpus: &Path, binary: &Path, part: &Corpus) -> Result<Run> {
+fn run_corpus(corpus: &Path, binary: &Path, part: &Corpus, nodes: u8) -> Result<Run> {
     let name = if part.folder.is_empty() { "main" } else { &part.folder };
-    println!("ci: black-box corpus {name}: {}", part.areas.join(", "));
-    let data = DataFolder::create(&format!("blackbox-{name}"))?;
-    let ports = free_ports()?;
+    println!("ci: black-box corpus {name}, {nodes} nodes: {}", part.areas.join(", "));
     let template = corpus.join("reference-config.yaml");
     let template = std::fs::read_to_string(&template)
         .with_context(|| format!("reading {}", template.display()))?;
-    let config = fill_config(&template, &data.0, ports, !part.folder.is_empty());
-    let config_file = data.0.join("config.yaml");
-    std::fs::write(&config_file, config).context("writing the configuration")?;
     let mut run = Run { passed: 0, failed: 0, complaint: None };
-    let arguments = [OsStr::new("--config.file"), config_file.as_os_str()];
-    let mut server = Server::start(binary, &arguments, &data.0)?;
-    if let Err(error) = server.wait_until_listening(ports.0) {
-        server.show_log();
-        run.complaint = Some(format!("({name}: {error:#})"));
-        return Ok(run);
-    }
-    let base = format!("http://127.0.0.1:{}", ports.0);
-    let runner = |verb: &str| {
+    let discovery = !part.folder.is_empty();
+    let mut servers = match Nodes::start(binary, &template, discovery, (name, nodes)) {
+        Ok(servers) => servers,
+        Err(error) => {
+            run.complaint = Some(format!("({name}: {error:#})"));
+            return Ok(run);
+        }
+    };
+    let (first, last) = servers.bases();
+    let runner = |verb: &str, base: &str| {
         let mut command = Command::new("python3");
-        command.arg(corpus.join("run.py")).args([verb, "--base", &base, "--corpus"]);
+        command.arg(corpus.join("run.py")).args([verb, "--base", base, "--corpus"]);
         command.arg(corpus.join(&part.folder));
         command
     };
-    let loaded = pass_through(runner("load"))?;
+    let loaded = pass_through(runner("load", &first))?;
     if loaded.success {
-        let mut check = runner("check");
+        let mut check = runner("check", &last);
         check.args(["--area", &part.areas.join(",")]);
         let checked = pass_through(check)?;
         (run.passed, run.failed) = areas::sum_counts(&checked.output);
@@ -98,30 +94,13 @@ fn run_corpus(corpus: &Path, binary: &Path, part: &Corpus) -> Result<Run> {
     } else {
         run.complaint = Some(format!("({name}: the data set could not be loaded)"));
     }
-    if let Err(error) = server.stop() {
+    if let Err(error) = servers.stop() {
         run.complaint = Some(format!("({name}: {error:#})"));
     }
     if run.complaint.is_some() {
-        server.show_log();
+        servers.show_logs();
     }
     Ok(run)
-}
-
-/// The corpus's configuration for one server. With `discovery`, the lines that
-/// switch the discovery of labels and levels off are left out.
-fn fill_config(template: &str, data: &Path, ports: (u16, u16), discovery: bool) -> String {
-    let kept = template
-        .lines()
-        .filter(|line| !discovery || !DISCOVERY_OFF.iter().any(|off| line.trim().starts_with(off)));
-    let mut config: String = kept.flat_map(|line| [line, "\n"]).collect();
-    for (name, value) in [
-        ("{{DATA}}", data.display().to_string()),
-        ("{{HTTP_PORT}}", ports.0.to_string()),
-        ("{{GRPC_PORT}}", ports.1.to_string()),
-    ] {
-        config = config.replace(name, &value);
-    }
-    config
 }
 
 /// The outcome and the output of a program.
@@ -151,30 +130,15 @@ fn pass_through(mut command: Command) -> Result<Passed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const TEMPLATE: &str = "server:\n  port: {{HTTP_PORT}}\n  grpc: {{GRPC_PORT}}\n\
-                            path: {{DATA}}/chunks\n  discover_service_name: []   # off\n\
-                            \x20 discover_log_levels: false\n";
-
-    #[test]
-    fn places_are_filled() {
-        let config = fill_config(TEMPLATE, Path::new("/d"), (1, 2), false);
-        assert_eq!(
-            config,
-            "server:\n  port: 1\n  grpc: 2\npath: /d/chunks\n  discover_service_name: []   # off\n\
-             \x20 discover_log_levels: false\n"
-        );
-        let config = fill_config(TEMPLATE, Path::new("/d"), (1, 2), true);
-        assert_eq!(config, "server:\n  port: 1\n  grpc: 2\npath: /d/chunks\n");
-    }
+    use crate::server::DataFolder;
 
     #[test]
     fn a_missing_corpus_is_skipped_and_a_missing_server_is_not() {
         let data = DataFolder::create("test").unwrap();
-        check(&data.0, Path::new("/nowhere")).unwrap();
+        check(&data.0, Path::new("/nowhere"), 1).unwrap();
         std::fs::write(data.0.join("run.py"), "").unwrap();
         if has_python() {
-            let error = check(&data.0, Path::new("/nowhere")).unwrap_err();
+            let error = check(&data.0, Path::new("/nowhere"), 1).unwrap_err();
             assert!(error.to_string().contains("cargo build"), "{error}");
         }
     }

@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -35,10 +35,10 @@ const AZURE_KEY: &str =
 /// Starts the servers and runs the tests.
 pub(crate) fn check() -> Result<()> {
     let sources = std::path::absolute(SOURCES)?;
-    let home = std::path::absolute(process::target_folder().join("buckets"))?;
+    let home = home()?;
     let data = DataFolder::create("buckets")?;
     let (mut running, mut told) = (Vec::new(), Vec::new());
-    let python = prepare_venv(&home.join("python"), &sources.join("requirements.txt"))?;
+    let python = python()?;
     if let Some(python) = &python {
         let bin = python.parent().context("a program without a folder")?;
         told.push(start_seaweedfs(bin, &data.0, &mut running)?);
@@ -68,6 +68,17 @@ pub(crate) fn check() -> Result<()> {
     test.args(["test", "-p", "logsvc-store", "--features", "swift", "--lib", "--test", "servers"]);
     test.args(["--", "--test-threads=1"]).env("LOGSVC_TEST_BUCKETS", told.join(" "));
     run_within(test, TEST_LIMIT)
+}
+
+/// Where what is installed stays.
+fn home() -> Result<PathBuf> {
+    Ok(std::path::absolute(process::target_folder().join("buckets"))?)
+}
+
+/// A Python beside which SeaweedFS, moto and Swift are installed, or none where they cannot be.
+pub(crate) fn python() -> Result<Option<PathBuf>> {
+    let list = std::path::absolute(SOURCES)?.join("requirements.txt");
+    prepare_venv(&home()?.join("python"), &list)
 }
 
 /// A server that is killed when dropped.

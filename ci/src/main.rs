@@ -14,6 +14,7 @@ mod attack;
 mod blackbox;
 mod buckets;
 mod clients;
+mod cluster;
 mod docs;
 mod installed;
 mod layers;
@@ -47,6 +48,7 @@ usage: ci COMMAND [OPTIONS]
   test       all tests of the workspace
   clients    real clients from package registries against a running server
   buckets    the tests of buckets against servers of S3, Azure, Swift and Google
+  cluster    three nodes and SeaweedFS in a network of their own, with all kinds of trouble
   senders    real senders of syslog and of journals against a running server
   rules      rules with the real Prometheus and Alertmanager
   page       the web page: build, sizes and tests in Chromium, against a running server
@@ -54,13 +56,14 @@ usage: ci COMMAND [OPTIONS]
   blackbox   the black-box corpus against a running server
   attack     requests that ask for too much, against a running server
   package    the artefacts of a release from a built server, and with --try their trial
-  all        fmt, checks, lint and test, then clients, buckets, senders, page, rules and operations,
-             and blackbox if --corpus is given
+  all        fmt, checks, lint and test, then clients, buckets, cluster, senders, page, rules and
+             operations, and blackbox if --corpus is given
 
-options of clients, senders, page, rules, operations, blackbox, attack and all:
+options of clients, cluster, senders, page, rules, operations, blackbox, attack and all:
   --corpus DIR   the corpus; blackbox is skipped where the folder is missing
   --binary FILE  the server (default: target/release/logsvc for blackbox and attack,
                  and target/debug/logsvc, which cargo test builds, for the others)
+  --nodes N      how many nodes the black-box corpus runs against (default: 1)
   --only TEXT    the attacks whose names contain it
 
 options of package (with --binary, default: target/release/logsvc):
@@ -101,6 +104,7 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
         "test" => test(),
         "clients" => clients::check(&options.binary("debug")),
         "buckets" => buckets::check(),
+        "cluster" => cluster::check(&options.binary("debug")),
         "senders" => senders::check(&options.binary("debug")),
         "page" => web_page::check(&options.binary("debug")),
         "rules" => rules::check(&options.binary("debug")),
@@ -109,7 +113,7 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
         "operations" => operations::run(&options.binary("debug")),
         "blackbox" => {
             let corpus = options.corpus.as_ref().context("blackbox needs --corpus DIR")?;
-            blackbox::check(corpus, &options.binary("release"))
+            blackbox::check(corpus, &options.binary("release"), options.nodes.unwrap_or(1))
         }
         "attack" => {
             attack::check(&options.binary("release"), options.only.as_deref().unwrap_or(""))
@@ -126,12 +130,13 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
             test()?;
             clients::check(&options.binary("debug"))?;
             buckets::check()?;
+            cluster::check(&options.binary("debug"))?;
             senders::check(&options.binary("debug"))?;
             web_page::check(&options.binary("debug"))?;
             rules::check(&options.binary("debug"))?;
             operations::run(&options.binary("debug"))?;
             match &options.corpus {
-                Some(corpus) => blackbox::check(corpus, &options.binary("release")),
+                Some(corpus) => blackbox::check(corpus, &options.binary("release"), options.nodes.unwrap_or(1)),
                 None => Ok(()),
             }
         }
@@ -183,6 +188,7 @@ struct Options {
     module: Option<String>,
     out: Option<PathBuf>,
     tries: bool,
+    nodes: Option<u8>,
 }
 
 impl Options {
@@ -191,6 +197,12 @@ impl Options {
         while let Some(name) = args.next() {
             if name == "--try" {
                 options.tries = true;
+                continue;
+            }
+            if name == "--nodes" {
+                let number = args.next().context("--nodes needs a value")?;
+                let nodes = number.parse().ok().filter(|nodes| (1..=9).contains(nodes));
+                options.nodes = Some(nodes.context("--nodes: 1 to 9")?);
                 continue;
             }
             let text = match name.as_str() {
@@ -240,6 +252,8 @@ mod tests {
         assert_eq!(options, expected);
         let options = parse(&["--try", "--out", "/o"]).unwrap();
         assert!(options.tries && options.out == Some("/o".into()));
+        assert_eq!(parse(&["--nodes", "3"]).unwrap().nodes, Some(3));
+        assert!(parse(&["--nodes", "0"]).is_err());
         assert!(parse(&["--corpus"]).is_err());
         assert!(parse(&["--faster"]).is_err());
     }

@@ -20,6 +20,8 @@ pub(crate) struct PythonTests<'t> {
     pub(crate) module: &'t str,
     /// Programs besides Python without which no test runs. All know `--version`.
     pub(crate) programs: &'t [&'t str],
+    /// A program with arguments that runs the tests as its own arguments say; none: they run as they are.
+    pub(crate) inside: &'t [&'t str],
     /// How long all tests may take.
     pub(crate) limit: Duration,
 }
@@ -41,8 +43,10 @@ impl PythonTests<'_> {
                 return Ok(());
             }
         }
-        let mut tests = Command::new("python3");
-        tests.args(["-m", "unittest", "-v", self.module]).current_dir(self.folder);
+        let plain = ["python3", "-m", "unittest", "-v", self.module];
+        let mut words = self.inside.iter().chain(&plain).copied();
+        let mut tests = Command::new(words.next().unwrap_or("python3"));
+        tests.args(words).current_dir(self.folder);
         tests.env("LOGSVC_BINARY", std::path::absolute(binary)?);
         for (name, value) in variables {
             tests.env(name, value);
@@ -64,6 +68,7 @@ mod tests {
         folder: ".",
         module: "unittest",
         programs: &[],
+        inside: &[],
         limit: Duration::from_secs(10),
     };
 

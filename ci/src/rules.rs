@@ -12,6 +12,7 @@ const TESTS: PythonTests<'_> = PythonTests {
     folder: "ci/rules",
     module: "test_real_parts",
     programs: &["prometheus", "prometheus-alertmanager"],
+    inside: &[],
     limit: Duration::from_secs(600),
 };
 

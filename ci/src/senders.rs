@@ -17,6 +17,7 @@ const TESTS: PythonTests<'_> = PythonTests {
     folder: "ci/senders",
     module: "test_senders",
     programs: &[],
+    inside: &[],
     limit: Duration::from_secs(60),
 };
 

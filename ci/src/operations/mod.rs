@@ -23,6 +23,7 @@ const TESTS: PythonTests<'_> = PythonTests {
     folder: "ci/operations",
     module: "test_operations",
     programs: &["prometheus", "promtool"],
+    inside: &[],
     limit: Duration::from_secs(300),
 };
 
