@@ -1,13 +1,16 @@
 //! For tests: random queries from a seed.
 //!
+//! [`Writer`] writes queries that find something in the lines that it writes.
 //! [`Generator`] yields only trees that the parser can produce, with everything
 //! the language has in them. The same seed gives the same trees, on every
 //! machine. Use it where a test wants many different valid queries; the texts are
 //! the trees' `Display`.
 
 mod rng;
+mod written;
 
 pub use rng::Rng;
+pub use written::Writer;
 
 use crate::syntax::ast::{
     BinaryOp, BinaryOperation, Cardinality, CompareOp, Expr, Extraction, Grouping, GroupingKind,

@@ -1,6 +1,8 @@
 //! Several nodes that share a bucket, which is a folder here: each takes pushes and answers for all;
 //! nodes come, leave and die with their disks, and nothing that was acknowledged is lost or doubled.
 
+mod random;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::thread;
