@@ -237,20 +237,30 @@ impl Shard {
 
     fn gain_now(&mut self, gain: GainRequest, effects: &mut Vec<Effect>) {
         let GainRequest { partitions, segments } = gain;
-        let owned = self.active.owner.with(&partitions);
+        let before = self.active.owner.clone();
+        let owned = before.with(&partitions);
         let mut first_order = 0;
         for gained in segments {
             first_order = first_order.max(gained.live.order.saturating_add(1));
             self.changes.changed_for_all(gained.live.min_ns, gained.live.max_ns);
-            self.gain_segment(gained);
+            self.gain_segment(gained, &before);
         }
         self.own(owned, first_order, effects);
     }
 
     /// Puts a segment into the list that has streams of gained partitions, or puts it into the place of
-    /// itself, if the shard has other streams in it.
-    fn gain_segment(&mut self, gained: GainedSegment) {
+    /// itself, if the shard has other streams in it. `owned` are the partitions before.
+    ///
+    /// The list has all segments of these. So if they had streams in one that it lacks, the shard has
+    /// brought them elsewhere, perhaps by an edit that the bucket does not have yet: who has read the
+    /// logs there does not know of it.
+    fn gain_segment(&mut self, gained: GainedSegment, owned: &OwnedPartitions) {
         let GainedSegment { live, path, footer, left } = gained;
+        let known = self.segments.iter().find(|other| other.live.name == live.name);
+        let left = match known {
+            Some(known) => left.iter().chain(known.left.iter()).collect(),
+            None => left.iter().chain(owned.parts()).collect(),
+        };
         let mut segment = SealedSegment::new(live, path, footer).that_was_left_by(left);
         // Its streams are not in memory.
         segment.first_order = 0;

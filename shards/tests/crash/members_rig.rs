@@ -357,6 +357,7 @@ impl Client {
             match self.try_ask().await {
                 Ok(found) => {
                     self.judge(&expected, &found);
+                    self.count().await;
                     return true;
                 }
                 Err(why) => self.ledger.borrow_mut().last_failure = why,
@@ -378,18 +379,46 @@ impl Client {
         ledger.answers += 1;
     }
 
+    /// Counts all entries, if the owners answer. A query of entries drops those that are stored twice, and
+    /// a count does not.
+    async fn count(&self) {
+        let least = {
+            let ledger = self.ledger.borrow();
+            ledger.acknowledged.union(&ledger.seen).count()
+        };
+        let params = QueryParams::instant(i64::MAX);
+        let query = "sum(count_over_time({app=~`.+`}[200y]))";
+        let Ok(QueryResult::Vector(samples)) = self.try_query(query, &params).await else { return };
+        let count = samples.first().map_or(0, |sample| sample.value as usize);
+        let most = self.ledger.borrow().sent.len();
+        assert!((least..=most).contains(&count), "{count} were counted, not {least} to {most}");
+    }
+
     async fn try_ask(&self) -> Result<Vec<Entry>, String> {
+        let time = QueryTime::Range { start_ns: i64::MIN, end_ns: i64::MAX, step_ns: 1 };
+        let params =
+            QueryParams { limit: 1 << 20, direction: Direction::Forward, ..QueryParams::new(time) };
+        let streams = match self.try_query("{app=~`.+`}", &params).await? {
+            QueryResult::Streams(streams) => streams,
+            other => return Err(format!("{other:?}")),
+        };
+        let entry = |line: &str| {
+            let (stream, number) = line.split_once(' ').expect("a line of ours");
+            (stream.parse().expect("a number"), number.parse().expect("a number"))
+        };
+        let lines = streams.iter().flat_map(|stream| &stream.entries);
+        Ok(lines.map(|found| entry(&String::from_utf8_lossy(&found.line))).collect())
+    }
+
+    async fn try_query(&self, query: &str, params: &QueryParams) -> Result<QueryResult, String> {
         let (number, map) = self.any_peer().ok_or("nobody runs")?.handle.map();
         let mut owners: BTreeMap<Epoch, Vec<Partition>> = BTreeMap::new();
         for (partition, _) in map.partitions() {
             let owner = map.live_owner(partition).ok_or("a partition has no owner")?;
             owners.entry(owner).or_default().push(partition);
         }
-        let expr = syntax::parse("{app=~`.+`}").expect("a query");
-        let time = QueryTime::Range { start_ns: i64::MIN, end_ns: i64::MAX, step_ns: 1 };
-        let params =
-            QueryParams { limit: 1 << 20, direction: Direction::Forward, ..QueryParams::new(time) };
-        let plan = Plan::new(&expr, &params).expect("it can be planned");
+        let expr = syntax::parse(query).expect("a query");
+        let plan = Plan::new(&expr, params).expect("it can be planned");
         let leaf = LeafRequest {
             tenants: self.tenant.clone().into(),
             plan: Arc::new(plan.leaves()[0].clone()),
@@ -405,16 +434,7 @@ impl Client {
                 merge.add(reply);
             }
         }
-        let streams = match merge.finish() {
-            Ok(QueryResult::Streams(streams)) => streams,
-            other => return Err(format!("{other:?}")),
-        };
-        let entry = |line: &str| {
-            let (stream, number) = line.split_once(' ').expect("a line of ours");
-            (stream.parse().expect("a number"), number.parse().expect("a number"))
-        };
-        let lines = streams.iter().flat_map(|stream| &stream.entries);
-        Ok(lines.map(|found| entry(&String::from_utf8_lossy(&found.line))).collect())
+        merge.finish().map_err(|error| format!("{error:?}"))
     }
 
     /// Waits until a node may answer, at an instant of its own.

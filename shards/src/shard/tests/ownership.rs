@@ -380,3 +380,14 @@ fn what_is_lost_and_gained_again_is_looked_for_in_segments() {
     bench.stores(entries([1], 50));
     assert_eq!(bench.found(), [(1, 2), (2, 1)]);
 }
+
+#[test]
+fn what_has_left_a_segment_stays_away_although_the_bucket_does_not_know_it() {
+    // The shard has merged the streams of partition 1 in all three.
+    let mut bench = Bench::owning(some([1]));
+    let segments = write(&bench, &[&[1, 2, 3], &[1, 2], &[2, 3]]);
+    bench.owns(gain(some([2]), &[&segments[0], &segments[1], &segments[2]]));
+    assert_eq!(bench.found(), [(2, 3)]);
+    bench.owns(gain(some([3]), &[&segments[0], &segments[2]]));
+    assert_eq!(bench.found(), [(2, 3), (3, 2)]);
+}
