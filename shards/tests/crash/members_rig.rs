@@ -389,7 +389,7 @@ impl Client {
         let params = QueryParams::instant(i64::MAX);
         let query = "sum(count_over_time({app=~`.+`}[200y]))";
         let Ok(QueryResult::Vector(samples)) = self.try_query(query, &params).await else { return };
-        let count = samples.first().map_or(0, |sample| sample.value as usize);
+        let count = samples.first().map_or(0, |sample| sample.point.value as usize);
         let most = self.ledger.borrow().sent.len();
         assert!((least..=most).contains(&count), "{count} were counted, not {least} to {most}");
     }
