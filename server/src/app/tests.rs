@@ -89,10 +89,21 @@ async fn http(
     target: &str,
     body: &str,
 ) -> std::io::Result<(u16, String)> {
+    http_with(runtime, address, method, target, ("Content-Type: application/json", body)).await
+}
+
+/// The same with a header of choice.
+async fn http_with(
+    runtime: &SimRuntime,
+    address: SocketAddr,
+    method: &str,
+    target: &str,
+    (header, body): (&str, &str),
+) -> std::io::Result<(u16, String)> {
     let (mut reader, mut writer) = runtime.connect(address, Monotonic::NEVER).await?;
     let request = format!(
         "{method} {target} HTTP/1.0\r\nHost: test\r\nX-Scope-OrgID: t\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+         {header}\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
     let (sent, _) = writer.write_all(request.into_bytes(), Monotonic::NEVER).await;

@@ -334,12 +334,12 @@ routes! {
         => Ok(front.operator.exposition(&request.head).await);
     Refusals "loki_api_v1_refusals" GET ["/loki/api/v1/refusals"] (SHOW)
         => front.operator.refusals(&request);
-    // The members of every ring are the shards of this node.
+    // Every node shows them, whatever its parts: an operator asks any node who has which part.
     Ring "ring" GET_POST
         ["/ring", "/distributor/ring", "/compactor/ring", "/scheduler/ring", "/ruler/ring",
          "/pattern/ring", "/indexgateway/ring"]
-        (SHOW_NODE.cross_site(CrossSite::OnlyGet).links(&[("", "shards")]))
-        => Ok(front.operator.ring_page(&request));
+        (SHOW_NODE.cross_site(CrossSite::OnlyGet).links(&[("", "shards, or who owns them")]))
+        => front.operator.ring_page(&request).await;
     BuildInfo "loki_api_v1_status_buildinfo" GET ["/loki/api/v1/status/buildinfo"]
         (SHOW.links(&[("", "version")]))
         => Ok(operations::build_info());

@@ -14,6 +14,7 @@ use crate::config::targets::Part;
 use crate::config::{BucketConfig, ClusterConfig, Durability, Parts, targets};
 
 mod deletion;
+mod rings;
 mod roles;
 
 const PARTITIONS: u16 = 16;
@@ -68,6 +69,15 @@ impl World {
 
     /// The same; it may get partitions later.
     fn start_at_last(&mut self, node: usize, cores: u16) {
+        self.begin(node, cores);
+        let state = Arc::clone(&self.nodes[&node].state);
+        let has_started = || state.failure().is_some() || state.recovered.is_complete();
+        self.simulation.run_until(has_started).unwrap_or_else(|stuck| panic!("{stuck}"));
+        assert_eq!(state.failure(), None);
+    }
+
+    /// The same; it may start later.
+    fn begin(&mut self, node: usize, cores: u16) {
         let machine = Machine { cores, memory_bytes: Ok(1 << 30), limited_by: None };
         let loaded = config::load(None, false, &[], &machine).expect("defaults");
         let (mut config, mut limits) = (loaded.config, Limits::clone(loaded.limits.others()));
@@ -107,10 +117,6 @@ impl World {
         let process = self
             .simulation
             .start_node_on(&self.disk, cores, move |runtime| run_core(runtime, boot.clone()));
-        let ready = Arc::clone(&state);
-        let has_started = || ready.failure().is_some() || ready.recovered.is_complete();
-        self.simulation.run_until(has_started).unwrap_or_else(|stuck| panic!("{stuck}"));
-        assert_eq!(state.failure(), None);
         self.nodes.insert(node, Started { process, state });
     }
 

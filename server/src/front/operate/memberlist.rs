@@ -30,7 +30,8 @@ impl<R: Runtime> Operator<R> {
             return Ok(Response::text(StatusCode::OK, "This instance doesn't use memberlist."));
         };
         if request.head.method == Method::POST {
-            return forget(membership, params::of(request)?.get_non_empty("forget")).await;
+            let params = params::of(request)?;
+            return forget(membership, params.get_non_empty("forget"), forget_fault).await;
         }
         let members = membership.members();
         let now_ns = self.core.runtime.unix_nanos();
@@ -44,19 +45,23 @@ impl<R: Runtime> Operator<R> {
     }
 }
 
-/// Forgets dead members with an instance ID, and leads back to the page.
-async fn forget(membership: &Membership, instance: Option<&str>) -> Result<Response, ApiError> {
+/// Forgets dead members with an instance ID, and leads back to the page. `fault` says why it cannot.
+pub(super) async fn forget(
+    membership: &Membership,
+    instance: Option<&str>,
+    fault: impl FnOnce(&str, ForgetError) -> ApiError,
+) -> Result<Response, ApiError> {
     let instance = instance.ok_or_else(|| {
         ApiError::bad_request("forget: the instance ID of a dead member is missing")
     })?;
-    membership.forget(instance).await.map_err(|error| forget_fault(instance, error))?;
+    membership.forget(instance).await.map_err(|error| fault(instance, error))?;
     tracing::info!(instance, "a dead member was forgotten");
     let mut response = Response::new(StatusCode::FOUND);
     response.headers.insert(LOCATION, HeaderValue::from_static("#"));
     Ok(response)
 }
 
-fn forget_fault(instance: &str, error: ForgetError) -> ApiError {
+pub(super) fn forget_fault(instance: &str, error: ForgetError) -> ApiError {
     let status = match error {
         ForgetError::Unknown => StatusCode::NOT_FOUND,
         ForgetError::Alive => StatusCode::CONFLICT,
@@ -298,7 +303,9 @@ mod tests {
                 (Some("node-2"), 404, "cannot forget node-2: no member has this instance ID"),
                 (Some("node-1"), 409, "cannot forget node-1: the member is alive"),
             ] {
-                let fault = forget(&node, instance).await.expect_err("there is nobody to forget");
+                let fault = forget(&node, instance, forget_fault)
+                    .await
+                    .expect_err("there is nobody to forget");
                 assert_eq!((fault.status.as_u16(), &*fault.message), (status, text));
             }
         });
@@ -324,7 +331,7 @@ mod tests {
             while node.members().named("b").next().is_none_or(MemberInfo::is_alive) {
                 node.changed(node.members().version).await;
             }
-            let response = forget(&node, Some("b")).await.expect("it is dead");
+            let response = forget(&node, Some("b"), forget_fault).await.expect("it is dead");
             assert_eq!(
                 (response.status.as_u16(), &response.headers[LOCATION]),
                 (302, &"#".parse().expect("a value"))
@@ -333,7 +340,7 @@ mod tests {
                 node.changed(node.members().version).await;
             }
             node.leave().await;
-            let fault = forget(&node, Some("b")).await.expect_err("it has left");
+            let fault = forget(&node, Some("b"), forget_fault).await.expect_err("it has left");
             assert_eq!(fault.status.as_u16(), 503, "{}", fault.message);
         });
     }

@@ -6,6 +6,7 @@ mod memberlist;
 pub(super) mod operations;
 pub(super) mod pages;
 mod refusals;
+mod ring;
 pub(super) mod shutdown;
 pub(super) mod web_page;
 
