@@ -7,7 +7,8 @@
 //!   up to its position; the content of an answer has the entries that are in none of them.
 //!
 //! So nothing is missing and nothing is there twice. If an owner does not answer, and nobody takes
-//! over, the query fails at its deadline; it never gives a part.
+//! over, the query fails at its deadline. It gives a part only to who takes one
+//! ([`Question::take_part`]), with what it lacks.
 
 use std::collections::BTreeMap;
 
@@ -72,6 +73,15 @@ pub struct Snapshot<A> {
     pub contents: BTreeMap<Epoch, A>,
 }
 
+/// What the owners have said that have answered, and what that lacks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part<A> {
+    /// What they have said. All is by one map, as in a whole answer.
+    pub snapshot: Snapshot<A>,
+    /// Who has not answered, and for how many partitions. `None` stands for those that have no owner.
+    pub missing: BTreeMap<Option<Epoch>, usize>,
+}
+
 /// A query on its way.
 #[derive(Debug)]
 pub struct Question<A> {
@@ -90,8 +100,8 @@ struct Round<A> {
     /// Somebody has not answered. A newer map begins a new attempt.
     is_troubled: bool,
     look: u64,
-    /// Partitions have no owner.
-    is_orphaned: bool,
+    /// How many partitions have no owner.
+    orphans: usize,
 }
 
 #[derive(Debug)]
@@ -145,7 +155,7 @@ impl<A> Question<A> {
                 waits.any(|(owner, _)| !map.members.contains_key(owner))
             };
             number > round.number
-                && (round.is_troubled || round.is_orphaned || is_waiting_for_the_dead())
+                && (round.is_troubled || round.orphans > 0 || is_waiting_for_the_dead())
         };
         if self.round.as_ref().is_none_or(is_over) {
             self.round = Some(Round::new(&self.partitions, now, number, map));
@@ -163,7 +173,7 @@ impl<A> Question<A> {
             let partitions = asked.partitions.clone();
             steps.push(AskStep::Ask { to: *to, partitions, number: round.number });
         }
-        let look = round.look.max(if round.is_orphaned { round.number + 1 } else { 0 });
+        let look = round.look.max(if round.orphans > 0 { round.number + 1 } else { 0 });
         steps.push(AskStep::Wait { until, look });
         steps
     }
@@ -197,36 +207,54 @@ impl<A> Question<A> {
     fn take_done(&mut self) -> Option<Snapshot<A>> {
         let is_done = |round: &mut Round<A>| {
             let mut owners = round.owners.values();
-            !round.is_orphaned && owners.all(|asked| matches!(asked.state, AskState::Answered(..)))
+            round.orphans == 0 && owners.all(|asked| matches!(asked.state, AskState::Answered(..)))
         };
-        let round = self.round.take_if(is_done)?;
-        let mut positions = round.positions;
-        let mut contents = BTreeMap::new();
-        for (owner, asked) in round.owners {
-            if let AskState::Answered(position, content) = asked.state {
-                let least = positions.entry(owner).or_insert(position);
-                *least = position.max(*least);
-                contents.insert(owner, content);
-            }
-        }
-        Some(Snapshot { number: round.number, positions, contents })
+        self.round.take_if(is_done).map(|round| round.into_part().snapshot)
+    }
+
+    /// Owners that are asked at the moment, and have not answered yet.
+    pub fn silent(&self) -> impl Iterator<Item = Epoch> {
+        let owners = self.round.iter().flat_map(|round| &round.owners);
+        owners.filter(|(_, asked)| asked.is_on_its_way()).map(|(owner, _)| *owner)
+    }
+
+    /// What some owners have said so far; `None` if nobody has said anything. The question is over.
+    pub fn take_part(&mut self) -> Option<Part<A>> {
+        let part = self.round.take()?.into_part();
+        (!part.snapshot.contents.is_empty()).then_some(part)
     }
 }
 
 impl<A> Round<A> {
     fn new(partitions: &[Partition], now: Monotonic, number: u64, map: &Map) -> Round<A> {
         let mut owners: BTreeMap<Epoch, Asked<A>> = BTreeMap::new();
-        let mut is_orphaned = false;
+        let mut orphans = 0;
         for partition in partitions {
             match map.live_owner(*partition) {
                 Some(owner) => {
                     let new = || Asked { partitions: vec![], state: AskState::Due(now) };
                     owners.entry(owner).or_insert_with(new).partitions.push(*partition);
                 }
-                None => is_orphaned = true,
+                None => orphans += 1,
             }
         }
         let positions = map.positions();
-        Round { number, positions, owners, is_troubled: false, look: 0, is_orphaned }
+        Round { number, positions, owners, is_troubled: false, look: 0, orphans }
+    }
+
+    fn into_part(self) -> Part<A> {
+        let (mut positions, mut contents) = (self.positions, BTreeMap::new());
+        let orphans = (self.orphans > 0).then_some((None, self.orphans));
+        let mut missing: BTreeMap<Option<Epoch>, usize> = orphans.into_iter().collect();
+        for (owner, asked) in self.owners {
+            if let AskState::Answered(position, content) = asked.state {
+                let least = positions.entry(owner).or_insert(position);
+                *least = position.max(*least);
+                contents.insert(owner, content);
+            } else {
+                missing.insert(Some(owner), asked.partitions.len());
+            }
+        }
+        Part { snapshot: Snapshot { number: self.number, positions, contents }, missing }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use logsvc_cluster::asker::{AskReply, AskStep, Question, Snapshot};
+use logsvc_cluster::asker::{AskReply, AskStep, Part, Question, Snapshot};
 use logsvc_cluster::map::{Epoch, Map, MemberInfo, State};
 use logsvc_cluster::router::{Push, PushReply, PushStep};
 use logsvc_cluster::settings::Settings;
@@ -112,4 +112,29 @@ fn a_question_is_answered_whole_or_not_at_all() {
     let [AskStep::Wait { until, .. }] = steps[..] else { panic!("{steps:?}") };
     assert_eq!(asks(&step(until, None)), vec![(B, 4)]);
     assert_eq!(step(deadline(), Some((B, 4, AskReply::NoAnswer))), vec![AskStep::GiveUp]);
+}
+
+#[test]
+fn a_part_says_what_it_lacks() {
+    let settings = Settings::default();
+    // The owner of the last partition has ended.
+    let known = map(&[A, B, B, Epoch(9)]);
+    let mut question = Question::new(vec![0, 1, 2, 3], deadline(), 1);
+    let begin = |question: &mut Question<&'static str>| {
+        asks(&question.step(&settings, START, (4, &known), None))
+    };
+    assert_eq!(begin(&mut question), vec![(A, 4), (B, 4)]);
+    assert_eq!(question.silent().collect::<Vec<_>>(), vec![A, B]);
+    assert_eq!(question.take_part(), None, "nobody has said anything");
+    // It may go on all the same, from the beginning.
+    assert_eq!(begin(&mut question), vec![(A, 4), (B, 4)]);
+    let answer = AskReply::Answer { position: 7, content: "a" };
+    question.step(&settings, START, (4, &known), Some((A, 4, answer)));
+    assert_eq!(question.silent().collect::<Vec<_>>(), vec![B]);
+    question.step(&settings, START, (4, &known), Some((B, 4, AskReply::NoAnswer)));
+    assert_eq!(question.silent().count(), 0);
+    let (positions, contents) = (BTreeMap::from([(A, 7), (B, 3)]), BTreeMap::from([(A, "a")]));
+    let snapshot = Snapshot { number: 4, positions, contents };
+    let missing = BTreeMap::from([(None, 1), (Some(B), 2)]);
+    assert_eq!(question.take_part(), Some(Part { snapshot, missing }));
 }

@@ -10,6 +10,8 @@ use super::{
 /// durations in ns.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Limits {
+    /// Whether queries take a part of the answer if owners of partitions do not answer.
+    pub(crate) allow_partial_answers: bool,
     /// Longest line.
     pub(crate) max_line_size_bytes: usize,
     /// Whether longer lines are cut instead of refused.
@@ -115,6 +117,7 @@ pub(crate) struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
+            allow_partial_answers: false,
             max_line_size_bytes: 256 << 10,
             max_line_size_truncate: false,
             max_line_size_truncate_identifier: String::new(),
@@ -173,6 +176,7 @@ impl Limits {
     /// tenant.
     pub(crate) fn unlimited_queries() -> Limits {
         Limits {
+            allow_partial_answers: true,
             max_entries_limit_per_query: 0,
             max_query_series: 0,
             max_query_length_ns: 0,
@@ -219,6 +223,7 @@ impl Limits {
             }
         }
         self.volume_enabled &= other.volume_enabled;
+        self.allow_partial_answers &= other.allow_partial_answers;
         self.blocked_queries.add(&other.blocked_queries);
     }
 }

@@ -483,6 +483,11 @@ const LIMITS: &[Setting] = settings! {
     "limits_config.max_entries_limit_per_query", "limits.max-entries-limit-per-query",
         |c| Count(&mut c.limits.max_entries_limit_per_query),
         "Most lines that a query may ask for. 0 means no limit.";
+    "limits_config.allow_partial_answers", "limits.allow-partial-answers",
+        |c| Bool(&mut c.limits.allow_partial_answers),
+        "Of several nodes: whether queries get what the others have found, with a warning, if owners of \
+         partitions do not answer for 10 seconds. Otherwise they get an error. The parameter partial of a \
+         request wins.";
     "limits_config.max_query_series", "limits.max-query-series",
         |c| Count(&mut c.limits.max_query_series),
         "Most series that a metric query may produce. 0 means no limit.";

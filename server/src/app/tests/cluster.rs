@@ -14,6 +14,7 @@ use crate::config::targets::Part;
 use crate::config::{BucketConfig, ClusterConfig, Durability, Parts, targets};
 
 mod deletion;
+mod partial;
 mod rings;
 mod roles;
 
@@ -41,6 +42,8 @@ pub(super) struct World {
     pub(super) removal: Duration,
     /// What other settings than usual the nodes have.
     pub(super) settings: fn(&mut Config),
+    /// What other limits than usual tenants have.
+    limits: fn(&mut Limits),
     /// What nodes do that are started.
     parts: Parts,
 }
@@ -54,8 +57,8 @@ impl World {
         let disk = simulation.disk().clone();
         let removal = Duration::from_secs(24 * 3600);
         let (nodes, settings): (_, fn(&mut Config)) = (BTreeMap::new(), |_| ());
-        let parts = targets::ALL;
-        World { simulation, disk, nodes, clients, starts: 0, removal, settings, parts }
+        let (limits, parts) = (|_: &mut Limits| (), targets::ALL);
+        World { simulation, disk, nodes, clients, starts: 0, removal, settings, limits, parts }
     }
 
     /// Starts a node at an address, with an empty folder.
@@ -109,6 +112,7 @@ impl World {
             membership,
         });
         (self.settings)(&mut config);
+        (self.limits)(&mut limits);
         let limits = LimitsOfTenants::same_for_all(limits);
         let doors = Doors { tls: None, users: None, connections: ConnectionLimit::new(10_000) };
         let boot =

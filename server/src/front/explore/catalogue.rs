@@ -30,7 +30,7 @@ pub(super) const NO_TIME: TimeRange = TimeRange { start_ns: i64::MAX, end_ns: i6
 
 impl<R: Runtime> Explorer<R> {
     pub(crate) async fn label_names(&self, request: Request) -> Result<Response, ApiError> {
-        let context = self.querier.query_context(&request)?;
+        let context = self.querier.context_of_parts(&request)?;
         let (selection, _memory) = self.label_selection(&context, &request).await?;
         let question = selection.question(Asked::LabelNames);
         let lists = self.querier.lookup(&context, question).await?;
@@ -43,7 +43,7 @@ impl<R: Runtime> Explorer<R> {
         request: Request,
         name: &str,
     ) -> Result<Response, ApiError> {
-        let context = self.querier.query_context(&request)?;
+        let context = self.querier.context_of_parts(&request)?;
         let (selection, _memory) = self.label_selection(&context, &request).await?;
         if name == TENANT_LABEL && self.core.config().multi_tenant_queries_enabled {
             let ids: Vec<&str> = context.tenants.ids().iter().map(TenantId::as_str).collect();
@@ -78,7 +78,7 @@ impl<R: Runtime> Explorer<R> {
     }
 
     pub(crate) async fn series(&self, request: Request) -> Result<Response, ApiError> {
-        let context = self.querier.query_context(&request)?;
+        let context = self.querier.context_of_parts(&request)?;
         let params = params::of(&request)?;
         let now_ns = self.core.runtime.unix_nanos();
         let range = params::time_range(&params, now_ns, params::QUERY_RANGE_NS)?;
@@ -88,7 +88,7 @@ impl<R: Runtime> Explorer<R> {
         let range = self.querier.visible(&context.limits, range).unwrap_or(NO_TIME);
         let selection = selection(context.tenants.labelled(), groups, range);
         let question = selection.question(Asked::Series);
-        let Lists { series, memory, unreadable_parts, .. } =
+        let Lists { series, memory, unreadable_parts, lacking, .. } =
             self.querier.lookup(&context, question).await?;
         self.written(&context, series.len(), move |room| {
             let _memory = memory;
@@ -99,7 +99,7 @@ impl<R: Runtime> Explorer<R> {
                 room.reserve_for(&mut out, labels_bytes(&labels))?;
                 writer.series(labels.iter(), &mut out);
             }
-            let warnings = warnings_of(unreadable_parts);
+            let warnings = warnings_of(unreadable_parts, lacking.as_ref(), false);
             let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
             writer.end(&warnings, &mut out);
             Ok(out)
@@ -145,11 +145,11 @@ impl<R: Runtime> Explorer<R> {
         more: &[&str],
     ) -> Result<Response, ApiError> {
         let more: Vec<Box<str>> = more.iter().map(|&text| text.into()).collect();
-        let (listed, memory, unreadable_parts) = match looked {
-            Some(Lists { texts, memory, unreadable_parts, .. }) => {
-                (texts, Some(memory), unreadable_parts)
+        let (listed, memory, unreadable_parts, lacking) = match looked {
+            Some(Lists { texts, memory, unreadable_parts, lacking, .. }) => {
+                (texts, Some(memory), unreadable_parts, lacking)
             }
-            None => (Vec::new(), None, 0),
+            None => (Vec::new(), None, 0, None),
         };
         self.written(context, listed.len(), move |room| {
             let _memory = memory;
@@ -157,7 +157,7 @@ impl<R: Runtime> Explorer<R> {
             let mut out = Vec::new();
             let bytes = texts.iter().map(|text| json_bytes(text) + PAIR_BYTES);
             room.reserve_for(&mut out, bytes.sum::<usize>() + PAIR_BYTES * 8)?;
-            let warnings = warnings_of(unreadable_parts);
+            let warnings = warnings_of(unreadable_parts, lacking.as_ref(), false);
             let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
             write_label_list(texts.iter().map(|text| &**text), &warnings, &mut out);
             Ok(out)

@@ -46,7 +46,7 @@ impl<R: Runtime> Explorer<R> {
     }
 
     async fn answer_volume(&self, request: Request, in_steps: bool) -> Result<Response, ApiError> {
-        let context = self.querier.query_context(&request)?;
+        let context = self.querier.context_of_parts(&request)?;
         let limits = &context.limits;
         if !limits.volume_enabled {
             return Err(ApiError::new(StatusCode::NOT_FOUND, "not found"));

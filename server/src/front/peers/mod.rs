@@ -185,6 +185,7 @@ impl<R: Runtime> PeerAnswers<R> {
                 account: permit.account.clone(),
                 cancellation: cancellation.0.clone(),
                 deadline: permit.deadline,
+                takes_part: None,
             };
             let reply = self.querier.answer_here(&sent.question, sent.to.number, &bounds).await?;
             Ok(Ok(Answered { reply, asked: sent.question.asked, memory }))

@@ -111,7 +111,7 @@ impl<R: Runtime> Querier<R> {
             ..QueryParams::new(QueryTime::Range { start_ns, end_ns, step_ns: 1 })
         };
         let asked = Asked { text, expr, cursor: None };
-        let options = AnswerOptions { takes_parts: false, reuses: false };
+        let options = AnswerOptions { takes_some_series: false, takes_part: false, reuses: false };
         let prepared = self.prepare(context, asked, query_params, options).await?;
         self.evaluate(&context.tenants, &context.limits, &prepared, || {}).await
     }

@@ -46,7 +46,7 @@ impl<R: Runtime> Querier<R> {
     }
 
     async fn answer_query(&self, request: &Request) -> Result<(Response, u64), ApiError> {
-        let context = self.query_context(request)?;
+        let context = self.context_of_parts(request)?;
         let params = params::of(request)?;
         let time_ns = params::instant(&params, self.core.runtime.unix_nanos())?;
         let mut query_params = QueryParams::new(QueryTime::Instant { time_ns });
@@ -66,7 +66,7 @@ impl<R: Runtime> Querier<R> {
     }
 
     async fn answer_query_range(&self, request: &Request) -> Result<(Response, u64), ApiError> {
-        let context = self.query_context(request)?;
+        let context = self.context_of_parts(request)?;
         let params = params::of(request)?;
         let query_params = self.range_params(&params)?;
         let text = params.get("query").unwrap_or_default();
@@ -174,9 +174,9 @@ impl<R: Runtime> Querier<R> {
         // A file has one column for labels of all categories.
         query_params.categorize_labels = parquet.is_none() && form.categorizes_labels();
         query_params.places = query_params.categorize_labels && form.has_flag(PLACES);
-        let takes_parts = takes_parts(request);
+        let takes_some_series = takes_some_series(request);
         let reuses = self.core.config().cache_results && !forbids_caches(request);
-        let options = AnswerOptions { takes_parts, reuses };
+        let options = AnswerOptions { takes_some_series, takes_part: context.takes_part, reuses };
         let prepare = self.prepare(context, asked, query_params.clone(), options);
         let prepared = self.bounded(context, prepare).await?;
         if let Some(media_type) = parquet {
@@ -199,7 +199,7 @@ impl<R: Runtime> Querier<R> {
         context: &QueryContext<'_>,
         Asked { text, expr, .. }: Asked<'_>,
         mut query_params: QueryParams,
-        AnswerOptions { takes_parts, reuses }: AnswerOptions,
+        AnswerOptions { takes_some_series, takes_part, reuses }: AnswerOptions,
     ) -> Result<PreparedQuery, ApiError> {
         let QueryContext { tenants, limits, .. } = context;
         check_enabled(limits)?;
@@ -210,14 +210,14 @@ impl<R: Runtime> Querier<R> {
         }
         query_params.now_ns = self.core.runtime.unix_nanos();
         query_params.align_to_step = self.core.config().align_queries_with_step;
-        let refused_above = if takes_parts { 0 } else { limits.max_query_series };
+        let refused_above = if takes_some_series { 0 } else { limits.max_query_series };
         query_params.limits = QueryLimits { max_series: refused_above, ..QueryLimits::default() };
         let is_visible = self.look_back(limits, expr, &mut query_params.time);
         let plan = self.plan(expr, query_params.clone()).await?;
         let generation = self.shared.cache_generation.load(Ordering::Acquire);
         let by_step = || StepReuse::of(tenants, expr, &query_params, &plan, generation);
         let by_step = (reuses && is_visible).then(by_step).flatten();
-        Ok(PreparedQuery { plan, is_visible, takes_parts, by_step })
+        Ok(PreparedQuery { plan, is_visible, takes_some_series, takes_part, by_step })
     }
 
     /// Runs a query once it has a place in the queue; `begins` is called then.
@@ -228,10 +228,11 @@ impl<R: Runtime> Querier<R> {
         prepared: &PreparedQuery,
         begins: impl FnOnce(),
     ) -> Result<Evaluated, ApiError> {
-        let PreparedQuery { plan, is_visible, takes_parts, by_step } = prepared;
+        let PreparedQuery { plan, is_visible, takes_some_series, takes_part, by_step } = prepared;
         let mut estimated_bytes = None;
         let mut executed = if *is_visible {
             let permit = self.permit(tenants, limits, QueueKind::Query).await?;
+            let permit = permit.taking_part(*takes_part);
             begins();
             let begun = self.core.runtime.now();
             estimated_bytes = self.check_bytes(tenants, limits, plan, &permit).await?;
@@ -248,7 +249,8 @@ impl<R: Runtime> Querier<R> {
             Executed::nothing(plan)?
         };
         let max_series = limits.max_query_series;
-        let warning = takes_parts.then(|| cut_series(&mut executed.result, max_series)).flatten();
+        let warning =
+            takes_some_series.then(|| cut_series(&mut executed.result, max_series)).flatten();
         let mut stats = executed.stats();
         stats.estimated_bytes = estimated_bytes;
         let mut warnings = executed.warnings();
@@ -371,7 +373,9 @@ pub(super) struct PreparedQuery {
     plan: Plan,
     /// Whether its time is not further back than queries see.
     is_visible: bool,
-    takes_parts: bool,
+    takes_some_series: bool,
+    /// See [`QueryContext::takes_part`].
+    takes_part: bool,
     /// How its answer may be put together from one that was kept.
     by_step: Option<StepReuse>,
 }
@@ -379,8 +383,10 @@ pub(super) struct PreparedQuery {
 /// Options of a client for the answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct AnswerOptions {
-    /// See [`takes_parts`].
-    pub(super) takes_parts: bool,
+    /// See [`takes_some_series`].
+    pub(super) takes_some_series: bool,
+    /// See [`QueryContext::takes_part`].
+    pub(super) takes_part: bool,
     /// Whether kept answers may be used.
     pub(super) reuses: bool,
 }
@@ -413,7 +419,7 @@ fn encoding_flags(request: &Request) -> Vec<&str> {
 
 /// Whether the client prefers a part of the series to an error: Grafana Logs Drilldown, which names
 /// itself in a header.
-fn takes_parts(request: &Request) -> bool {
+fn takes_some_series(request: &Request) -> bool {
     let tags = request.head.header("x-query-tags").unwrap_or_default();
     tags.split(',').any(|tag| tag.trim() == "Source=grafana-lokiexplore-app")
 }

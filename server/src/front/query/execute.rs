@@ -19,7 +19,7 @@ use logsvc_shards::types::{Cancellation, ScanStats};
 use super::Querier;
 use super::errors::failed;
 use super::leaves::{Gathered, Merged, gather_leaves};
-use super::owners::{Bounds, FoundByAll};
+use super::owners::{Bounds, FoundByAll, Lacking, warning_of};
 use super::queue::{QueryContext, QueryPermit, QueueKind};
 use crate::metrics::Metric;
 
@@ -33,6 +33,8 @@ pub(crate) struct Executed {
     pub(crate) leaf: LeafStats,
     /// Blocks and bytes that the shards touched.
     pub(crate) scan: ScanStats,
+    /// What it lacks of other nodes. Such an answer is never kept.
+    pub(crate) lacking: Option<Lacking>,
     /// Shards that were asked.
     pub(crate) shards: u64,
     /// The time in the queue, in ns.
@@ -60,6 +62,7 @@ impl Executed {
             last: None,
             leaf,
             scan,
+            lacking: None,
             shards,
             queue_time_ns,
             exec_time_ns,
@@ -69,9 +72,10 @@ impl Executed {
         })
     }
 
-    /// Warnings beside the answer: a part of the data could not be read.
+    /// Warnings beside the answer: a part of the data could not be read, or is missing.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        warnings_of(self.scan.unreadable_parts)
+        let are_values = !matches!(self.result, QueryResult::Streams(_));
+        warnings_of(self.scan.unreadable_parts, self.lacking.as_ref(), are_values)
     }
 
     /// The `stats` object of an answer.
@@ -136,19 +140,25 @@ impl Executed {
 pub(super) struct Asked {
     /// The parts.
     pub(super) gathered: Gathered,
+    lacking: Option<Lacking>,
     cancellation: CancelOnDrop,
     begun: Monotonic,
     wait_time_ns: u64,
 }
 
-/// The warnings of an answer that lacks so many parts of the stored entries.
-pub(crate) fn warnings_of(unreadable_parts: u64) -> Vec<String> {
-    match unreadable_parts {
-        0 => Vec::new(),
-        count => vec![format!(
-            "{count} parts of the stored entries could not be read; the answer lacks them"
-        )],
-    }
+/// The warnings of an answer that lacks so many parts of the stored entries, and something of other nodes.
+/// `are_values`: it has values, and not entries or names.
+pub(crate) fn warnings_of(
+    unreadable_parts: u64,
+    lacking: Option<&Lacking>,
+    are_values: bool,
+) -> Vec<String> {
+    let unreadable = (unreadable_parts > 0).then(|| {
+        format!(
+            "{unreadable_parts} parts of the stored entries could not be read; the answer lacks them"
+        )
+    });
+    unreadable.into_iter().chain(lacking.map(|it| warning_of(it, are_values))).collect()
 }
 
 /// Tells the shards to stop when it is dropped.
@@ -197,6 +207,7 @@ impl<R: Runtime> Querier<R> {
     ) -> Result<Executed, ApiError> {
         let work = async {
             let permit = self.permit(&context.tenants, &context.limits, QueueKind::Query).await?;
+            let permit = permit.taking_part(context.takes_part);
             self.execute(tenants, plan, version(), &permit).await
         };
         self.bounded(context, work).await
@@ -240,11 +251,12 @@ impl<R: Runtime> Querier<R> {
                 account: permit.account.clone(),
                 cancellation: cancellation.0.clone(),
                 deadline: permit.deadline,
+                takes_part: permit.takes_part.clone(),
             };
-            let FoundByAll { found, memory } = self.ask_owners(question, &bounds).await?;
+            let FoundByAll { found, memory, lacking } = self.ask_owners(question, &bounds).await?;
             let gathered = Gathered::of(found.parts, memory, found.stats);
             let wait_time_ns = self.core.runtime.now().since(begun).as_nanos() as u64;
-            return Ok(Asked { gathered, cancellation, begun, wait_time_ns });
+            return Ok(Asked { gathered, lacking, cancellation, begun, wait_time_ns });
         }
         let mut replies = Vec::new();
         for leaf in leaves {
@@ -264,7 +276,7 @@ impl<R: Runtime> Querier<R> {
         let ask = |core, request| self.core.ask(core, request);
         let gathered = gather_leaves(ask, cores, replies, permit.account.grant()).await?;
         let wait_time_ns = self.core.runtime.now().since(waits_since).as_nanos() as u64;
-        Ok(Asked { gathered, cancellation, begun, wait_time_ns })
+        Ok(Asked { gathered, lacking: None, cancellation, begun, wait_time_ns })
     }
 
     /// Merges the parts of a plan's leaves: the second half of [`Querier::execute`].
@@ -277,7 +289,7 @@ impl<R: Runtime> Querier<R> {
         plan: &Plan,
         permit: &QueryPermit,
     ) -> Result<Executed, ApiError> {
-        let Asked { gathered, cancellation, begun, wait_time_ns } = asked;
+        let Asked { gathered, lacking, cancellation, begun, wait_time_ns } = asked;
         let scan = gathered.stats;
         let merged = gathered.merged(&self.core.runtime, plan, cancellation.0.clone()).await?;
         let Merged { result, last, memory, stats: leaf } = merged;
@@ -291,6 +303,7 @@ impl<R: Runtime> Querier<R> {
             last,
             leaf,
             scan,
+            lacking,
             shards,
             queue_time_ns,
             exec_time_ns,

@@ -94,6 +94,18 @@ pub(crate) fn limit(params: &Params) -> Result<u32, ApiError> {
     }
 }
 
+/// `partial`: whether a part of the answer is better than none; `None` if the request does not say.
+pub(super) fn partial(params: &Params) -> Result<Option<bool>, ApiError> {
+    match params.get_non_empty("partial") {
+        None => Ok(None),
+        Some("true") => Ok(Some(true)),
+        Some("false") => Ok(Some(false)),
+        Some(text) => {
+            Err(ApiError::bad_request(format!("partial is true or false, and not {text}")))
+        }
+    }
+}
+
 /// `limit` of volumes: 100 by default, and 0 stands for that.
 pub(crate) fn volume_limit(params: &Params) -> Result<u32, ApiError> {
     match params.get_non_empty("limit") {

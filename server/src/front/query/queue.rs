@@ -28,7 +28,8 @@ use super::Querier;
 use super::errors::client_gone;
 use super::execute::CancelOnDrop;
 use super::limits::check_enabled;
-use super::owners::{Bounds, FoundByAll};
+use super::owners::{Bounds, FoundByAll, Lacking, TakesPart};
+use super::params;
 use super::request_limits;
 use super::tenants::Tenants;
 use crate::config::{Config, Limits};
@@ -107,6 +108,8 @@ pub(crate) struct QueryContext<'r> {
     pub(crate) limits: Arc<Limits>,
     deadline: Monotonic,
     disconnect: &'r Disconnect,
+    /// Whether a part of the answer is better than none.
+    pub(crate) takes_part: bool,
 }
 
 /// The right to run. Dropping it lets the next one in.
@@ -119,6 +122,15 @@ pub(crate) struct QueryPermit {
     pub(crate) account: Account,
     /// When its time is up, at the latest.
     pub(crate) deadline: Monotonic,
+    /// Whether a part of the answer is better than none.
+    pub(crate) takes_part: Option<TakesPart>,
+}
+
+impl QueryPermit {
+    /// The same for a query that takes a part of the answer if it cannot have all, if it does.
+    pub(crate) fn taking_part(self, takes_part: bool) -> QueryPermit {
+        QueryPermit { takes_part: takes_part.then(TakesPart::default), ..self }
+    }
 }
 
 /// What all shards have listed.
@@ -132,6 +144,8 @@ pub(crate) struct Lists {
     pub(crate) memory: Grant,
     /// Parts of the stored entries that could not be read, so that the lists lack their streams.
     pub(crate) unreadable_parts: u64,
+    /// What they lack of other nodes.
+    pub(crate) lacking: Option<Lacking>,
 }
 
 impl<R: Runtime> Querier<R> {
@@ -145,6 +159,23 @@ impl<R: Runtime> Querier<R> {
     ) -> Result<QueryContext<'r>, ApiError> {
         let tenants = self.tenants(&request.head)?;
         Ok(self.context_of(tenants, request))
+    }
+
+    /// [`Querier::query_context`] of an endpoint whose answers have a place for warnings: it may take a part
+    /// of an answer. A node without others has no parts.
+    ///
+    /// # Errors
+    /// As for [`Querier::query_context`], or `partial` is neither true nor false.
+    pub(crate) fn context_of_parts<'r>(
+        &self,
+        request: &'r Request,
+    ) -> Result<QueryContext<'r>, ApiError> {
+        let mut context = self.query_context(request)?;
+        if self.core.cluster().is_some() {
+            let asked = params::partial(&params::of(request)?)?;
+            context.takes_part = asked.unwrap_or(context.limits.allow_partial_answers);
+        }
+        Ok(context)
     }
 
     /// [`Querier::query_context`] of an endpoint that works for one tenant.
@@ -174,7 +205,7 @@ impl<R: Runtime> Querier<R> {
         disconnect: &'r Disconnect,
     ) -> QueryContext<'r> {
         let deadline = self.deadline(&limits);
-        QueryContext { tenants, limits, deadline, disconnect }
+        QueryContext { tenants, limits, deadline, disconnect, takes_part: false }
     }
 
     /// When the time of a query that begins now is up.
@@ -222,7 +253,7 @@ impl<R: Runtime> Querier<R> {
         self.core.counters().query_waits.record(waited);
         let account = self.account(work, queue.places() as u64).await?;
         let deadline = self.deadline(limits);
-        Ok(QueryPermit { _permit: permit, waited, account, deadline })
+        Ok(QueryPermit { _permit: permit, waited, account, deadline, takes_part: None })
     }
 
     /// The account of a request that has one of so many places. The query that had the place may
@@ -274,17 +305,18 @@ impl<R: Runtime> Querier<R> {
                 account: permit.account.clone(),
                 cancellation: cancellation.0.clone(),
                 deadline: context.deadline,
+                takes_part: context.takes_part.then(TakesPart::default),
             };
-            let (found, memory) = match self.core.cluster() {
-                Some(_) => {
-                    let FoundByAll { found, memory } = self.ask_owners(question, &bounds).await?;
-                    (found, memory)
+            let FoundByAll { found, memory, lacking } = match self.core.cluster() {
+                Some(_) => self.ask_owners(question, &bounds).await?,
+                None => {
+                    let (found, memory) = self.list_here(&question, &bounds).await?;
+                    FoundByAll { found, memory, lacking: None }
                 }
-                None => self.list_here(&question, &bounds).await?,
             };
             let Found { texts, series, unreadable_parts, .. } = found;
             self.core.counters().numbers.add(Metric::UnreadableParts, unreadable_parts);
-            Ok(Lists { texts, series, memory, unreadable_parts })
+            Ok(Lists { texts, series, memory, unreadable_parts, lacking })
         };
         self.bounded(context, work).await
     }

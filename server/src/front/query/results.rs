@@ -7,7 +7,7 @@
 //! Guarantees: an answer is the one that a run over all steps would give. The stamp of the changes
 //! ([`logsvc_shards::changes`]) is taken before anything is read, so a change during a query is
 //! found when the answer is used again; late entries and retention are no special cases. An answer
-//! without some unreadable blocks is not kept.
+//! without some unreadable blocks, or without those of some nodes, is not kept.
 //!
 //! Kept answers never take more than their budget, and one answer an eighth of it at most.
 //!
@@ -163,7 +163,8 @@ impl<R: Runtime> Querier<R> {
         } else {
             self.core.counters().numbers.add(Metric::ResultCacheMisses, 1);
         }
-        if !missing.is_empty() && executed.scan.unreadable_parts == 0 {
+        let is_whole = executed.scan.unreadable_parts == 0 && executed.lacking.is_none();
+        if !missing.is_empty() && is_whole {
             let is_kept = self.keep(by_step, &mut executed, stamp).await;
             executed.result_cache.stored = u64::from(is_kept);
         }
@@ -232,6 +233,7 @@ impl Executed {
             last: None,
             leaf: LeafStats::default(),
             scan: ScanStats::default(),
+            lacking: None,
             shards: 0,
             queue_time_ns: permit.waited.as_nanos() as u64,
             exec_time_ns: 0,

@@ -130,9 +130,10 @@ pub(super) fn ask_owners<R: Runtime>(
         let cancellation = CancelOnDrop(Cancellation::default());
         let deadline = Monotonic::NEVER;
         let cancelled = cancellation.0.clone();
-        let bounds = Bounds { account, cancellation: cancelled.clone(), deadline };
+        let bounds =
+            Bounds { account, cancellation: cancelled.clone(), deadline, takes_part: None };
         let found = asking.querier.ask_owners(question, &bounds).await;
-        let FoundByAll { found, memory } = found.map_err(|error| error.message)?;
+        let FoundByAll { found, memory, .. } = found.map_err(|error| error.message)?;
         let gathered = Gathered::of(found.parts, memory, found.stats);
         entries_of(gathered, runtime, &plan, cancelled, streams_only).await
     };

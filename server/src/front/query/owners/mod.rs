@@ -2,12 +2,14 @@
 //!
 //! Guarantees: the answer is by one map. Each owner has answered at one instant behind the beginning of
 //! the query, and the bucket has all that its shards had then ([`here`]). The answer is whole, or it is
-//! an error. When the caller goes away, so do the requests to other nodes, and their work.
+//! an error, unless the caller takes a part ([`partial`]). When the caller goes away, so do the requests
+//! to other nodes, and their work.
 //!
 //! What can go wrong: an owner has gone, and nobody has taken its partitions over yet. The question
-//! waits for [`PATIENCE`].
+//! waits for [`PATIENCE`]. An owner that this node does not reach counts as gone then.
 
 mod here;
+mod partial;
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -37,6 +39,7 @@ use super::errors::stopped;
 use super::leaves::{inline_or_offloaded, merge_queue};
 use crate::front::core::errors::node_stopping;
 pub(crate) use here::HereReply;
+pub(crate) use partial::{Lacking, TakesPart, warning_of};
 
 /// How long a question waits for owners that do not answer. A takeover takes less.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -46,6 +49,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct FoundByAll {
     pub(crate) found: Found,
     pub(crate) memory: Grant,
+    /// What it lacks; only if the caller takes a part.
+    pub(crate) lacking: Option<Lacking>,
 }
 
 /// What one owner has found, with its memory.
@@ -74,6 +79,8 @@ pub(crate) struct Bounds {
     pub(crate) cancellation: Cancellation,
     /// When nobody waits for the answer any more.
     pub(crate) deadline: Monotonic,
+    /// Whether a part of the answer is better than none.
+    pub(crate) takes_part: Option<TakesPart>,
 }
 
 impl<R: Runtime> Querier<R> {
@@ -116,6 +123,7 @@ impl<R: Runtime> Querier<R> {
         let mut under_way: FuturesUnordered<LocalBoxFuture<'_, Answered>> = FuturesUnordered::new();
         let mut reply = None;
         let mut give_up = runtime.now().after(PATIENCE);
+        let mut part = bounds.takes_part.as_ref().map(|it| it.begin(runtime.now()));
         loop {
             let routes = published.get();
             let mut until = Monotonic::NEVER;
@@ -134,11 +142,19 @@ impl<R: Runtime> Querier<R> {
                             self.core.tell_heard(look);
                         }
                     }
-                    AskStep::Done(snapshot) => return Ok(joined(snapshot.contents, bounds)),
+                    AskStep::Done(snapshot) => return Ok(joined(snapshot.contents, None, bounds)),
                     AskStep::GiveUp => return Err(no_owner().into()),
                 }
             }
-            if under_way.is_empty() && now >= give_up {
+            if part.as_mut().is_some_and(|part| part.is_due(now, routes.number))
+                && !self.may_answer_yet(asking.silent(), &routes).await
+                && let Some(part) = asking.take_part()
+            {
+                let lacking = Lacking::of(&part.missing, &routes.map);
+                bounds.takes_part.iter().for_each(|it| it.note_given_up(routes.number));
+                return Ok(joined(part.snapshot.contents, Some(lacking), bounds));
+            }
+            if now >= give_up && !self.may_answer_yet(asking.silent(), &routes).await {
                 return Err(no_owner().into());
             }
             let mut changed = pin!(published.when(|newer| newer.number > routes.number));
@@ -234,9 +250,13 @@ impl<R: Runtime> Querier<R> {
     }
 }
 
-/// What all owners have found, as one.
-fn joined(contents: BTreeMap<Epoch, Content>, bounds: &Bounds) -> FoundByAll {
-    let mut all = FoundByAll { found: Found::default(), memory: bounds.account.grant() };
+/// What owners have found, as one, and what that lacks.
+fn joined(
+    contents: BTreeMap<Epoch, Content>,
+    lacking: Option<Lacking>,
+    bounds: &Bounds,
+) -> FoundByAll {
+    let mut all = FoundByAll { found: Found::default(), memory: bounds.account.grant(), lacking };
     for (found, memory) in contents.into_values() {
         all.memory.merge(memory);
         all.found.parts.extend(found.parts);
@@ -253,9 +273,12 @@ fn decided(answer: AskReply<Content>, bounds: &Bounds) -> FoundByAll {
     match answer {
         AskReply::Answer { content: (mut found, memory), .. } => {
             found.parts.retain(LeafResult::ends_query);
-            FoundByAll { found, memory }
+            FoundByAll { found, memory, lacking: None }
         }
-        _ => FoundByAll { found: Found::default(), memory: bounds.account.grant() },
+        _ => {
+            let memory = bounds.account.grant();
+            FoundByAll { found: Found::default(), memory, lacking: None }
+        }
     }
 }
 
@@ -268,7 +291,7 @@ pub(crate) fn api_error(failure: Failure) -> ApiError {
 
 /// The owner of some partitions has gone, and nobody has taken them over yet.
 pub(crate) fn no_owner() -> ApiError {
-    let text = "the owner of a part of the streams does not answer, and no other node has taken \
-                them over yet";
+    let text = "too many unhealthy instances in the ring: the owner of a part of the streams does not \
+                answer, and no other node has taken them over yet";
     ApiError { retry_after_s: Some(1), ..ApiError::unavailable(text) }
 }
