@@ -129,6 +129,8 @@ struct StoredHead {
     too_far_behind: Vec<LateHead>,
     #[prost(message, repeated, tag = "3")]
     refused_streams: Vec<RefusedHead>,
+    #[prost(message, repeated, tag = "4")]
+    over_limit: Vec<RefusedHead>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -184,6 +186,7 @@ impl From<&AppendOutcome> for StoredHead {
             accepted: outcome.accepted,
             too_far_behind: outcome.too_far_behind.iter().map(late).collect(),
             refused_streams: outcome.refused_streams.iter().map(refused).collect(),
+            over_limit: outcome.over_limit.iter().map(refused).collect(),
         }
     }
 }
@@ -204,18 +207,21 @@ impl TryFrom<StoredHead> for AppendOutcome {
                 total: counter(late.total),
             })
         };
-        let refused = |refused: RefusedHead| Ok((id(&refused.stream)?, counter(refused.entries)));
+        let refused = |heads: Vec<RefusedHead>| -> Result<Vec<(StreamId, u64)>, Damaged> {
+            let one = |head: RefusedHead| Ok((id(&head.stream)?, counter(head.entries)));
+            let streams: Result<Vec<_>, Damaged> = heads.into_iter().map(one).collect();
+            let mut streams = streams?;
+            // Who reads it looks streams up.
+            streams.sort_unstable_by_key(|(stream, _)| *stream);
+            Ok(streams)
+        };
         let too_far_behind: Result<Vec<_>, Damaged> =
             head.too_far_behind.into_iter().map(late).collect();
-        let refused_streams: Result<Vec<_>, Damaged> =
-            head.refused_streams.into_iter().map(refused).collect();
-        let mut refused_streams = refused_streams?;
-        // Who reads it looks streams up.
-        refused_streams.sort_unstable_by_key(|(stream, _)| *stream);
         Ok(AppendOutcome {
             accepted: counter(head.accepted),
             too_far_behind: too_far_behind?,
-            refused_streams,
+            refused_streams: refused(head.refused_streams)?,
+            over_limit: refused(head.over_limit)?,
         })
     }
 }
@@ -296,6 +302,7 @@ mod tests {
             accepted: 9,
             too_far_behind: vec![late],
             refused_streams: vec![(StreamId(3), 4), (StreamId(8), 1)],
+            over_limit: vec![(StreamId(4), 2)],
         };
         let failure = Failure { status: 429, text: "busy".to_owned(), retry_after_s: Some(1) };
         for reply in [

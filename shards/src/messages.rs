@@ -202,6 +202,9 @@ pub struct AppendOutcome {
     pub too_far_behind: Vec<TooFarBehind>,
     /// New streams that there is no memory for, with their number of entries; by id.
     pub refused_streams: Vec<(StreamId, u64)>,
+    /// Streams that another node has refused because their tenant has too many, with their number of
+    /// entries; by id. Shards know no such limit.
+    pub over_limit: Vec<(StreamId, u64)>,
 }
 
 /// Why a shard stored nothing of an [`AppendRequest`].

@@ -75,8 +75,12 @@ impl Answerer for TestAnswerer {
         self.pushes.set(self.pushes.get() + 1);
         drop(memory);
         let accepted = push.append.batch.len() as u64;
-        let outcome =
-            AppendOutcome { accepted, too_far_behind: Vec::new(), refused_streams: Vec::new() };
+        let outcome = AppendOutcome {
+            accepted,
+            too_far_behind: Vec::new(),
+            refused_streams: Vec::new(),
+            over_limit: Vec::new(),
+        };
         Ok(PushReply::Stored(outcome).encode())
     }
 

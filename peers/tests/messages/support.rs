@@ -174,7 +174,8 @@ pub(crate) fn stored() -> AppendOutcome {
         total: 3,
     };
     let refused_streams = vec![(StreamId(3), 4), (StreamId(8), 1)];
-    AppendOutcome { accepted: 9, too_far_behind: vec![late], refused_streams }
+    let over_limit = vec![(StreamId(4), 2)];
+    AppendOutcome { accepted: 9, too_far_behind: vec![late], refused_streams, over_limit }
 }
 
 pub(crate) fn push_reply() -> Vec<u8> {

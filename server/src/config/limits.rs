@@ -43,9 +43,9 @@ pub(crate) struct Limits {
     pub(crate) ingestion_rate_strategy: RateStrategy,
     /// Bytes that the tenant may push at once, in MB.
     pub(crate) ingestion_burst_size_mb: f64,
-    /// Most active streams.
+    /// Most active streams that this node takes entries of.
     pub(crate) max_streams_per_user: usize,
-    /// Like `max_streams_per_user`: each node counts by itself.
+    /// Most active streams on all nodes together.
     pub(crate) max_global_streams_per_user: usize,
     /// Bytes that may be pushed to one stream in a second.
     pub(crate) per_stream_rate_limit_bytes: u64,

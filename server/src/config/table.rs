@@ -440,11 +440,11 @@ const LIMITS: &[Setting] = settings! {
          in.";
     "limits_config.max_streams_per_user", "limits.max-streams-per-user",
         |c| Count(&mut c.limits.max_streams_per_user),
-        "Most streams of a tenant that got entries in the last 30 minutes. 0 means no limit.";
+        "Most streams of a tenant that got entries by this node in the last 30 minutes. 0 means no limit.";
     "limits_config.max_global_streams_per_user", "limits.max-global-streams-per-user",
         |c| Count(&mut c.limits.max_global_streams_per_user),
-        "Like max_streams_per_user, since each node counts by itself. The smaller of the two limits \
-         holds. 0 means no limit; Loki has 5000.";
+        "The same for all nodes together: each node takes as large a part as it owns of the partitions. \
+         Without other nodes the smaller of the two limits holds. 0 means no limit; Loki has 5000.";
     "limits_config.per_stream_rate_limit", "limits.per-stream-rate-limit",
         |c| Bytes(&mut c.limits.per_stream_rate_limit_bytes),
         "Lines and structured metadata that may be pushed to one stream in a second, over all \

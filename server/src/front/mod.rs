@@ -171,8 +171,8 @@ impl<R: Runtime> Front<R> {
             Box::pin(async move { front.answer_for_all(request, writer).await })
         };
         let (core, querier) = (Rc::clone(&self.core), Rc::clone(&self.querier));
-        let relays = self.tails.relays();
-        let answers = peers::PeerAnswers::new(core, querier, relays, Box::new(forwarded));
+        let (relays, owned) = (self.tails.relays(), self.ingest.owned_streams());
+        let answers = peers::PeerAnswers::new(core, querier, relays, owned, Box::new(forwarded));
         PeerService::new(Rc::new(answers))
     }
 

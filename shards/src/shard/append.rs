@@ -183,7 +183,9 @@ impl Shard {
         match admitted {
             Ok(Admitted { batch, admission, too_far_behind, refused_streams }) => {
                 let accepted = admission.accepted;
-                let outcome = AppendOutcome { accepted, too_far_behind, refused_streams };
+                let over_limit = Vec::new();
+                let outcome =
+                    AppendOutcome { accepted, too_far_behind, refused_streams, over_limit };
                 if batch.is_empty() {
                     effects.push(Effect::Reply(reply_to, ShardReply::Append(Ok(outcome))));
                     return;

@@ -14,6 +14,7 @@ use crate::config::targets::Part;
 use crate::config::{BucketConfig, ClusterConfig, Durability, Parts, targets};
 
 mod deletion;
+mod limits;
 mod partial;
 mod rings;
 mod roles;

@@ -78,20 +78,26 @@ impl ActiveStreams {
     /// Whether a stream may get entries, given that its tenant may have `limit` active
     /// ones. Counts it if so. Streams and tenants are given by hashes.
     pub(crate) fn admit(&self, tenant: u64, stream: u64, limit: u64, now: Monotonic) -> bool {
+        self.admit_of(tenant, stream, limit, now, |_| true)
+    }
+
+    /// The same where only some streams count: others lose their places when streams are counted anew.
+    pub(crate) fn admit_of(
+        &self,
+        tenant: u64,
+        stream: u64,
+        limit: u64,
+        now: Monotonic,
+        counts: impl Fn(u64) -> bool,
+    ) -> bool {
         let (tenant, stream) = (tenant.max(1), stream.max(1));
-        let places = neighbours(self.streams(), stream);
-        for place in places.clone() {
-            if place.stream.load(Ordering::Acquire) == stream {
-                let seen = Monotonic(place.seen_ns.load(Ordering::Relaxed));
-                if now.since(seen) > SEEN_AGAIN_AFTER {
-                    place.seen_ns.store(now.0, Ordering::Relaxed);
-                }
-                return true;
-            }
+        if self.touch(stream, now) {
+            return true;
         }
+        let places = neighbours(self.streams(), stream);
         let Some(count) = self.count_of(tenant) else { return true };
         if !count_one_more(count, limit) {
-            self.recount(tenant, count, now);
+            self.recount(tenant, count, now, counts);
             if !count_one_more(count, limit) {
                 return false;
             }
@@ -100,6 +106,21 @@ impl ActiveStreams {
             count_one_less(count);
         }
         true
+    }
+
+    /// Notes that a stream has got entries; false if it is not known.
+    pub(crate) fn touch(&self, stream: u64, now: Monotonic) -> bool {
+        let Some(streams) = self.streams.get() else { return false };
+        let stream = stream.max(1);
+        let mut places = neighbours(streams, stream);
+        let known = places.find(|place| place.stream.load(Ordering::Acquire) == stream);
+        if let Some(place) = known {
+            let seen = Monotonic(place.seen_ns.load(Ordering::Relaxed));
+            if now.since(seen) > SEEN_AGAIN_AFTER {
+                place.seen_ns.store(now.0, Ordering::Relaxed);
+            }
+        }
+        known.is_some()
     }
 
     /// Gives a new stream a place. False if there is none, or if another core was
@@ -159,8 +180,15 @@ impl ActiveStreams {
         })
     }
 
-    /// Frees the places of idle streams, and counts the streams of a tenant anew.
-    fn recount(&self, tenant: u64, count: &TenantCount, now: Monotonic) {
+    /// Frees the places of idle streams and of those that do not count, and counts the streams of a
+    /// tenant anew.
+    fn recount(
+        &self,
+        tenant: u64,
+        count: &TenantCount,
+        now: Monotonic,
+        counts: impl Fn(u64) -> bool,
+    ) {
         let recounted_ns = self.recounted_ns.load(Ordering::Relaxed);
         if recounted_ns != 0 && now.since(Monotonic(recounted_ns)) < RECOUNT_INTERVAL {
             return;
@@ -181,7 +209,7 @@ impl ActiveStreams {
                 continue;
             }
             let of = place.tenant.load(Ordering::Relaxed);
-            if !place.is_idle(now) {
+            if !place.is_idle(now) && counts(stream) {
                 active += u64::from(of == tenant);
                 continue;
             }
@@ -248,6 +276,19 @@ mod tests {
         // By now the first one is idle, the second is not.
         assert!(admit(2, later + 10) && !admit(3, later + 20));
         assert!(admit(1, later + 20) && !admit(0, later + 30));
+    }
+
+    #[test]
+    fn streams_that_count_no_longer_make_room() {
+        let active = ActiveStreams::new(1024, 64);
+        let admit =
+            |stream, counts: fn(u64) -> bool| active.admit_of(7, stream, 2, Monotonic(S), counts);
+        assert!(!active.touch(10, Monotonic(S)));
+        assert!(admit(10, |_| true) && admit(21, |_| true));
+        assert!(active.touch(10, Monotonic(S)) && !active.touch(30, Monotonic(S)));
+        assert!(admit(30, |stream| stream % 2 == 0));
+        assert!(active.touch(10, Monotonic(S)) && !active.touch(21, Monotonic(S)));
+        assert!(!admit(40, |stream| stream % 2 == 0));
     }
 
     #[test]

@@ -51,6 +51,14 @@ pub(super) struct LimitCheck {
 }
 
 impl LimitCheck {
+    /// Notes a stream that is one too many.
+    pub(super) fn refuse_one_too_many(&mut self, stream: &Rc<CachedStream>, amount: Amount) {
+        let text = "the tenant has as many active streams as it may have";
+        let labels = Some(&stream.labels);
+        self.pieces.add(amount, Reason::StreamLimit, labels, text, (None, None));
+        self.too_many.push(Rc::clone(stream));
+    }
+
     /// Whether the stream at this place is refused.
     pub(super) fn refuses(&self, place: usize) -> bool {
         self.refused.binary_search(&place).is_ok()
@@ -100,9 +108,13 @@ fn tenant_rate(limits: &Limits, nodes: impl FnOnce() -> usize) -> Option<Rate> {
     })
 }
 
-/// The stricter of the two limits; on one node they mean the same.
-fn max_active_streams(limits: &Limits) -> Option<u64> {
-    let limits = [limits.max_streams_per_user, limits.max_global_streams_per_user];
+/// How many streams may be active on this node. Without others the stricter of two limits counts, which
+/// mean the same; among others each node takes its share of the second one ([`OwnedStreams`]).
+///
+/// [`OwnedStreams`]: super::owned_streams::OwnedStreams
+fn max_active_streams(limits: &Limits, has_others: bool) -> Option<u64> {
+    let of_all = if has_others { 0 } else { limits.max_global_streams_per_user };
+    let limits = [limits.max_streams_per_user, of_all];
     limits.into_iter().filter(|&limit| limit > 0).min().map(|limit| limit as u64)
 }
 
@@ -113,7 +125,7 @@ fn stream_rate(limits: &Limits) -> Option<Rate> {
     })
 }
 
-fn hash_of(tenant: &TenantId) -> u64 {
+pub(super) fn hash_of(tenant: &TenantId) -> u64 {
     RandomState::with_seeds(9, 10, 11, 12).hash_one(tenant)
 }
 
@@ -138,8 +150,11 @@ impl<R: Runtime> Ingest<R> {
     ) -> Result<LimitCheck, ApiError> {
         let (tenant_rate, stream_rate) =
             (tenant_rate(limits, || self.core.node_count()), stream_rate(limits));
-        let max_active = max_active_streams(limits);
-        if tenant_rate.is_none() && stream_rate.is_none() && max_active.is_none() {
+        let max_active = max_active_streams(limits, self.core.cluster().is_some());
+        let max_of_all = limits.max_global_streams_per_user as u64;
+        let routes = if max_of_all > 0 { self.core.routes() } else { None };
+        let is_unlimited = tenant_rate.is_none() && stream_rate.is_none();
+        if is_unlimited && max_active.is_none() && routes.is_none() {
             return Ok(LimitCheck::default());
         }
         let mut check = EntryCheck::new(
@@ -179,14 +194,14 @@ impl<R: Runtime> Ingest<R> {
             let stream_hash = resolved.id.0 as u64;
             let is_one_too_many = max_active.is_some_and(|limit| {
                 !self.rates.active_streams.admit(tenant_hash, stream_hash, limit, now)
+            }) || routes.as_ref().is_some_and(|routes| {
+                let owned = &self.rates.owned_streams;
+                !owned.admit(routes, tenant_hash, resolved.id, max_of_all, now)
             });
             if is_one_too_many {
                 limit_check.refused.push(place);
-                let (amount, reason) = (Amount { entries: total, bytes }, Reason::StreamLimit);
-                let text = "the tenant has as many active streams as it may have";
-                let labels = Some(&resolved.labels);
-                limit_check.pieces.add(amount, reason, labels, text, (None, None));
-                limit_check.too_many.push(Rc::clone(resolved));
+                let amount = Amount { entries: total, bytes };
+                limit_check.refuse_one_too_many(resolved, amount);
                 continue;
             }
             if let Some(rate) = &stream_rate

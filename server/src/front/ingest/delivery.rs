@@ -57,6 +57,7 @@ impl<R: Runtime> Ingest<R> {
                 accepted: 0,
                 too_far_behind: Vec::new(),
                 refused_streams: Vec::new(),
+                over_limit: Vec::new(),
             },
         };
         let task = self.core.runtime.spawn(delivery.run(append));
@@ -96,6 +97,7 @@ impl<R: Runtime> Delivery<R> {
             }
             if again.is_empty() {
                 self.outcome.refused_streams.sort_unstable_by_key(|(stream, _)| *stream);
+                self.outcome.over_limit.sort_unstable_by_key(|(stream, _)| *stream);
                 return Ok(self.outcome);
             }
             if self.core.runtime.now() >= give_up {
@@ -266,10 +268,11 @@ pub(crate) fn add(all: &mut AppendOutcome, part: AppendOutcome) {
     all.accepted += part.accepted;
     all.too_far_behind.extend(part.too_far_behind);
     all.refused_streams.extend(part.refused_streams);
+    all.over_limit.extend(part.over_limit);
 }
 
 fn no_owner() -> ApiError {
-    let text = "no node takes entries of some of the streams now: their owner is gone, or is giving \
-                them to another one";
+    let text = "too many unhealthy instances in the ring: no node takes entries of some of the streams \
+                now, since their owner is gone, or is giving them to another one";
     ApiError { retry_after_s: Some(1), ..ApiError::unavailable(text) }
 }

@@ -12,6 +12,7 @@ mod journald;
 pub(super) mod lines;
 pub(super) mod otlp;
 pub(super) mod outcome;
+pub(super) mod owned_streams;
 mod push;
 mod push_memory;
 mod rate_limit;
@@ -33,6 +34,7 @@ use logsvc_runtime::{Runtime, Turns};
 use super::core::Core;
 use crate::refusals::{Cause, Refused, Sender};
 use active_streams::ActiveStreams;
+use owned_streams::OwnedStreams;
 use push::PushBuffers;
 use rate_limit::TokenBuckets;
 use refusals::Pieces;
@@ -54,6 +56,8 @@ pub(super) struct Rates {
     streams: Arc<TokenBuckets>,
     /// Streams that got entries lately.
     active_streams: Arc<ActiveStreams>,
+    /// Those of them whose partitions this node owns among others.
+    owned_streams: OwnedStreams,
 }
 
 impl Rates {
@@ -63,6 +67,7 @@ impl Rates {
             tenants: Arc::new(TokenBuckets::new(TENANT_RATES)),
             streams: Arc::new(TokenBuckets::new(STREAM_RATES)),
             active_streams: Arc::new(ActiveStreams::new(ACTIVE_STREAMS, TENANT_RATES)),
+            owned_streams: OwnedStreams::new(ACTIVE_STREAMS, TENANT_RATES),
         }
     }
 }
@@ -91,6 +96,11 @@ impl<R: Runtime> Ingest<R> {
             turns: Turns::default(),
             spare_buffers: RefCell::new(Vec::new()),
         }
+    }
+
+    /// The streams that count for the limit of all nodes.
+    pub(super) fn owned_streams(&self) -> OwnedStreams {
+        self.rates.owned_streams.clone()
     }
 
     /// Notes the error of a push, of which nothing is stored and nothing was noted.

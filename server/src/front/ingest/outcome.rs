@@ -108,7 +108,7 @@ impl<R: Runtime> Ingest<R> {
 
     /// Waits for the shards that store a push; counts, and notes what is refused.
     pub(super) async fn gather(&self, tenant: &TenantId, push: SentPush<'_>) -> Gathered {
-        let SentPush { kind, now_ns, sent_entries, limit_check } = push;
+        let SentPush { kind, now_ns, sent_entries, mut limit_check } = push;
         let counters = self.core.counters().pushes.of(tenant);
         let SentEntries {
             sent,
@@ -146,6 +146,9 @@ impl<R: Runtime> Ingest<R> {
             let text = "there is no memory for more active streams";
             refusals.pieces.add(amount, Reason::StreamLimit, None, text, (None, None));
         }
+        for (stream, entries) in stored.over_limit.drain(..) {
+            limit_check.refuse_one_too_many(&stream, amount(entries));
+        }
         let mut too_late = 0;
         for TooFarBehind { labels, entries, refused, .. } in &stored.too_far_behind {
             too_late += refused;
@@ -181,10 +184,12 @@ impl<R: Runtime> Ingest<R> {
         };
         match outcome {
             Ok(outcome) => {
-                let refused = &outcome.refused_streams;
+                let (refused, over_limit) = (&outcome.refused_streams, &outcome.over_limit);
                 for stream in streams {
                     let is_known = refused.binary_search_by_key(&stream.id, |r| r.0).is_err();
-                    stream.announced.set(is_known);
+                    let too_many = over_limit.binary_search_by_key(&stream.id, |r| r.0).ok();
+                    stream.announced.set(is_known && too_many.is_none());
+                    stored.over_limit.extend(too_many.map(|at| (stream, over_limit[at].1)));
                 }
                 stored.refused_streams.ids.extend(refused.iter().map(|r| r.0));
                 stored.refused_streams.entries += refused.iter().map(|r| r.1).sum::<u64>();
@@ -263,6 +268,8 @@ pub(super) struct Stored {
     accepted: u64,
     pub(super) too_far_behind: Vec<TooFarBehind>,
     pub(super) refused_streams: RefusedStreams,
+    /// Streams that other nodes have refused because the tenant has too many, with their entries.
+    over_limit: Vec<(Rc<CachedStream>, u64)>,
     pub(super) failure: Option<ApiError>,
 }
 

@@ -27,6 +27,7 @@ use super::core::errors::{node_stopping, too_busy};
 use super::core::targets::Target;
 use super::ingest::delivery::{add, split};
 use super::ingest::outcome::{Took, took};
+use super::ingest::owned_streams::OwnedStreams;
 use super::query::execute::CancelOnDrop;
 use super::query::leaves::{inline_or_offloaded, merge_queue};
 use super::query::owners::{Bounds, HereReply};
@@ -50,6 +51,7 @@ pub(crate) struct PeerAnswers<R: Runtime> {
     core: Rc<Core<R>>,
     querier: Rc<Querier<R>>,
     relays: Relays<R>,
+    owned_streams: OwnedStreams,
 }
 
 impl<R: Runtime> PeerAnswers<R> {
@@ -58,9 +60,10 @@ impl<R: Runtime> PeerAnswers<R> {
         core: Rc<Core<R>>,
         querier: Rc<Querier<R>>,
         relays: Relays<R>,
+        owned_streams: OwnedStreams,
         forwarded: Forwarded,
     ) -> PeerAnswers<R> {
-        PeerAnswers { core, querier, relays, forwarded }
+        PeerAnswers { core, querier, relays, owned_streams, forwarded }
     }
 
     /// Follows the streams of a question.
@@ -113,6 +116,7 @@ impl<R: Runtime> PeerAnswers<R> {
         if !is_for_me || !self.core.takes_entries() {
             return elsewhere;
         }
+        let (append, over_limit) = self.owned_streams.within_limits(&self.core, append);
         let parts = split(append, &self.core.targets());
         let mut replies = Vec::new();
         for (target, part) in parts {
@@ -123,8 +127,8 @@ impl<R: Runtime> PeerAnswers<R> {
                 Err(error) => return PushReply::Failed(failure(&error)),
             }
         }
-        let mut all =
-            AppendOutcome { accepted: 0, too_far_behind: vec![], refused_streams: vec![] };
+        let (too_far_behind, refused_streams) = (Vec::new(), Vec::new());
+        let mut all = AppendOutcome { accepted: 0, too_far_behind, refused_streams, over_limit };
         let mut worst = None;
         for (shard, reply) in replies {
             let reply = reply.await;

@@ -30,9 +30,9 @@ async fn ask(runtime: &SimRuntime, node: usize, target: &str) -> (u16, Value, Du
 }
 
 const LINES: &str = "/loki/api/v1/query_range?query=%7Bapp%3D%22a%22%7D&limit=5000";
-const COUNT: &str =
-    "/loki/api/v1/query?query=sum(count_over_time(%7Bapp%3D%22a%22%7D%5B1h%5D))";
-const WARNING: &str = "this answer is partial: 8 of 16 partitions are missing (no answer from node-1)";
+const COUNT: &str = "/loki/api/v1/query?query=sum(count_over_time(%7Bapp%3D%22a%22%7D%5B1h%5D))";
+const WARNING: &str =
+    "this answer is partial: 8 of 16 partitions are missing (no answer from node-1)";
 
 /// Two nodes with some lines, and a third one without partitions that does not reach the second one.
 fn world_of_a_reader(seed: u64, limits: fn(&mut Limits)) -> World {
@@ -70,8 +70,10 @@ fn a_part_is_an_answer_for_who_takes_it() {
         assert_eq!((status, &answer["warnings"]), (200, &json!([WARNING])), "{answer}");
         assert!((10..15).contains(&took.as_secs()), "{took:?}");
         let found = lines(&answer);
-        let expected: BTreeSet<_> =
-            here.iter().flat_map(|name| (0..10).map(move |number| (name.clone(), number))).collect();
+        let expected: BTreeSet<_> = here
+            .iter()
+            .flat_map(|name| (0..10).map(move |number| (name.clone(), number)))
+            .collect();
         assert_eq!(found.len(), expected.len());
         assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
         let (status, answer, _) = ask(&runtime, 2, &format!("{COUNT}&partial=true")).await;
