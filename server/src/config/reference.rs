@@ -372,6 +372,6 @@ const STARTUP_ERRORS_ELSEWHERE: &[(&str, &str)] = &[
     ),
     (
         "`query filtering for deletes requires 'compactor_grpc_address' or 'compactor_address' to be configured`",
-        "the cores that answer queries have the delete requests themselves",
+        "every node that answers queries has the delete requests itself: many nodes read them in their bucket",
     ),
 ];

@@ -1,5 +1,5 @@
 //! The request-time errors of the interface: every row of its table, with a way to
-//! provoke it, or with the reason why one node never answers so. Rules have a table of their own;
+//! provoke it, or with the reason why no node ever answers so. Rules have a table of their own;
 //! the cancellation of a processed request for deletion is tried where one is processed.
 
 use std::io::{BufReader, Write};
@@ -10,11 +10,18 @@ use crate::support::{DataDir, Reply, Server, body, client, entry, now_ns, query,
 enum How {
     /// The request is answered by one of the nodes.
     Provoked(fn(&Nodes) -> Reply),
+    /// It is answered by nodes that have others. This test of whole nodes on the simulation has it, in
+    /// this source.
+    OfMany(&'static str, &'static str),
     /// It cannot, because of this.
     Never(&'static str),
 }
 
-use How::{Never, Provoked};
+use How::{Never, OfMany, Provoked};
+
+/// Tests of many nodes.
+const PARTS: &str = include_str!("../../../src/app/tests/cluster/partial.rs");
+const RINGS: &str = include_str!("../../../src/app/tests/cluster/rings.rs");
 
 /// The nodes that errors are provoked on.
 struct Nodes {
@@ -174,8 +181,11 @@ fn free_port() -> String {
     listener.local_addr().expect("an address").port().to_string()
 }
 
-const ONE_NODE: &str = "parts of one process do not lose each other: there is no ring, no \
-                        scheduler and no gateway between them";
+const NO_SCHEDULER: &str = "the node that a query comes to has its queue and runs it: a node that is a \
+                            scheduler alone takes no queries, and no node asks it";
+
+const NO_GATEWAY: &str = "owners of partitions find the streams themselves: no node asks an index gateway, \
+                          and a node that is one alone takes no queries";
 
 /// Message, status, and how it comes about. Words in `<>` stand for any text.
 const TABLE: &[(&str, u16, How)] = &[
@@ -306,15 +316,35 @@ const TABLE: &[(&str, u16, How)] = &[
         429,
         Provoked(|n| n.small.client().push_json(line(&"x".repeat(500)).as_bytes())),
     ),
-    ("no frontend address", 400, Never(ONE_NODE)),
-    ("scheduler is not running", 503, Never(ONE_NODE)),
-    ("scheduler is shutting down", 503, Never(ONE_NODE)),
-    ("too many unhealthy instances in the ring", 503, Never(ONE_NODE)),
+    ("no frontend address", 400, Never(NO_SCHEDULER)),
+    ("scheduler is not running", 503, Never(NO_SCHEDULER)),
+    ("scheduler is shutting down", 503, Never(NO_SCHEDULER)),
+    // What is wrong follows, behind a colon.
+    (
+        "too many unhealthy instances in the ring",
+        503,
+        OfMany("a_part_is_an_answer_for_who_takes_it", PARTS),
+    ),
     ("empty ring", 503, Provoked(|n| n.without_ingester.client().push_json(line("x").as_bytes()))),
-    ("instance <id> not found in the ring", 503, Never(ONE_NODE)),
-    ("this instance owns no tokens", 503, Never(ONE_NODE)),
-    ("error talking to the KV store", 503, Never(ONE_NODE)),
-    ("no ring returned from the KV store", 503, Never(ONE_NODE)),
+    ("instance <id> not found in the ring", 503, OfMany("rings_of_any_node_show_all_nodes", RINGS)),
+    (
+        "this instance owns no tokens",
+        503,
+        Never("a node without partitions is ready: it brings pushes and queries to their owners"),
+    ),
+    (
+        "error talking to the KV store",
+        503,
+        Never(
+            "no request asks the bucket who owns what: a node goes by the map that it has, and one \
+             that has none says that no ring was returned",
+        ),
+    ),
+    (
+        "no ring returned from the KV store",
+        503,
+        OfMany("a_node_that_knows_no_map_has_no_ring", RINGS),
+    ),
     (
         "Application is stopping",
         503,
@@ -329,12 +359,15 @@ const TABLE: &[(&str, u16, How)] = &[
     (
         "Query Frontend not ready: not ready: number of queriers connected to query-frontend is 0",
         503,
-        Never(ONE_NODE),
+        Never(
+            "a node that takes queries runs them itself. One that knows no node with entries says so, \
+             with the same beginning",
+        ),
     ),
     (
         "Query Frontend not ready: not ready: number of schedulers this worker is connected to is 0",
         503,
-        Never(ONE_NODE),
+        Never(NO_SCHEDULER),
     ),
     (
         "Ingester is shutting down",
@@ -353,8 +386,8 @@ const TABLE: &[(&str, u16, How)] = &[
         503,
         Provoked(|n| n.without_ingester.get("/ingester/shutdown")),
     ),
-    ("index-gateway is unhealthy in the ring", 500, Never(ONE_NODE)),
-    ("no index gateway instances found for tenant <tenant>", 500, Never(ONE_NODE)),
+    ("index-gateway is unhealthy in the ring", 500, Never(NO_GATEWAY)),
+    ("no index gateway instances found for tenant <tenant>", 500, Never(NO_GATEWAY)),
     (
         "request time range must span exactly one day",
         500,
@@ -407,6 +440,13 @@ fn every_error_of_the_table_is_answered_as_it_says() {
     for (message, status, how) in TABLE {
         match how {
             Never(reason) => assert!(!reason.is_empty(), "{message}"),
+            OfMany(test, source) => {
+                assert!(source.contains(&format!("\nfn {test}() {{")), "{test} is no test");
+                let pieces = message.split('<').map(|it| it.split_once('>').map_or(it, |it| it.1));
+                for piece in pieces {
+                    assert!(source.contains(piece), "{test} does not look for {message:?}");
+                }
+            }
             Provoked(provoke) => {
                 let reply = provoke(&nodes);
                 let text = reply.text();
