@@ -15,6 +15,7 @@ use logsvc_cluster::map::{Epoch, Map, Partition};
 use logsvc_http::{Request, Response};
 use logsvc_membership::engine::ForgetError;
 use logsvc_membership::members::{MemberInfo, Members, Standing};
+use logsvc_membership::vitals::State as Vital;
 use logsvc_proto::encode::write_json_text;
 use logsvc_proto::error::ApiError;
 use logsvc_proto::time::{write_rfc3339, write_rfc3339_nano};
@@ -257,6 +258,7 @@ impl Seen<'_> {
             zone: vitals.zone.clone(),
             state: match info.standing {
                 Standing::Alive | Standing::Suspected => vitals.state.as_str(),
+                Standing::Dead if vitals.state == Vital::Left => Vital::Left.as_str(),
                 Standing::Dead => "UNHEALTHY",
             },
             address: vitals.transport.unwrap_or(info.identity.address).to_string(),

@@ -81,6 +81,12 @@ fn a_part_is_an_answer_for_who_takes_it() {
         assert_eq!((status, &answer["warnings"]), (200, &json!([warning])), "{answer}");
         let count = (10 * here.len()).to_string();
         assert_eq!(answer["data"]["result"][0]["value"][1], count);
+        let volume =
+            "/loki/api/v1/index/volume?query=%7Bapp%3D%22a%22%7D&targetLabels=n&partial=true";
+        let (status, answer, _) = ask(&runtime, 2, volume).await;
+        let warning = format!("{WARNING}; values may be too low");
+        assert_eq!((status, &answer["warnings"]), (200, &json!([warning])), "{answer}");
+        assert_eq!(answer["data"]["result"].as_array().map(Vec::len), Some(here.len()));
         let labels = "/loki/api/v1/label/n/values?partial=true";
         let series = "/loki/api/v1/series?match[]=%7Bapp%3D%22a%22%7D&partial=true";
         for target in [labels, series] {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use logsvc_cluster::map::{MemberInfo as Writer, State as Takes};
 use logsvc_membership::identity::Identity;
 use logsvc_membership::members::Traffic;
-use logsvc_membership::vitals::{State as Vital, Vitals};
+use logsvc_membership::vitals::Vitals;
 
 use super::*;
 use crate::config::targets;
@@ -174,4 +174,18 @@ fn who_cannot_be_forgotten_is_told_so() {
     assert_eq!(fault("node-0", ForgetError::Unknown), told(409, text));
     let text = "cannot forget node-1: the member is alive";
     assert_eq!(fault("node-1", ForgetError::Alive), told(409, text));
+}
+
+#[test]
+fn who_has_left_is_not_taken_for_dead() {
+    seen(|seen| {
+        let mut info = seen.members.list[2].clone();
+        let state = |info: &MemberInfo| seen.member(info, Owned::Nothing).state;
+        assert_eq!(state(&info), "UNHEALTHY");
+        info.vitals.state = Vital::Left;
+        assert_eq!(state(&info), "LEFT");
+        info.standing = Standing::Suspected;
+        info.vitals.state = Vital::Leaving;
+        assert_eq!(state(&info), "LEAVING");
+    });
 }
