@@ -440,7 +440,7 @@ const LIMITS: &[Setting] = settings! {
          in.";
     "limits_config.max_streams_per_user", "limits.max-streams-per-user",
         |c| Count(&mut c.limits.max_streams_per_user),
-        "Most streams of a tenant that got entries by this node in the last 30 minutes. 0 means no limit.";
+        "Most streams of a tenant that this node took entries of in the last 30 minutes. 0 means no limit.";
     "limits_config.max_global_streams_per_user", "limits.max-global-streams-per-user",
         |c| Count(&mut c.limits.max_global_streams_per_user),
         "The same for all nodes together: each node takes as large a part as it owns of the partitions. \

@@ -498,7 +498,7 @@ impl Client {
             (expected, ledger.hidden.clone())
         };
         let (start_ns, end_ns) = (1_699_999_000 * SECOND_NS, 1_700_001_000 * SECOND_NS);
-        let takes_part = self.runtime.random_u64() % 4 == 0;
+        let takes_part = self.runtime.random_u64().is_multiple_of(4);
         let target = format!(
             "/loki/api/v1/query_range?query=%7Bapp%3D%22a%22%7D&start={start_ns}&end={end_ns}\
              &limit=100000&partial={takes_part}"
