@@ -61,6 +61,9 @@ pub enum ClientTlsError {
         /// Why.
         reason: String,
     },
+    /// The authorities of the system are needed, and there are none.
+    #[error("error loading ca cert: {0}")]
+    System(String),
     /// The name of the server is no name.
     #[error("{0:?} is no name of a TLS server")]
     ServerName(String),

@@ -9,6 +9,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use crate::client_settings::{ClientParts, ClientTlsError, ClientTlsSettings};
+use crate::client_tls::ClientTls;
 use crate::connector::begin;
 use crate::stream::{TlsReader, TlsWriter};
 
@@ -16,8 +17,15 @@ use crate::stream::{TlsReader, TlsWriter};
 /// the authorities of the system are read for the first connection that needs them.
 pub struct TlsDialer<R> {
     runtime: R,
-    parts: ClientParts,
-    config: RefCell<Option<Arc<ClientConfig>>>,
+    source: Source,
+}
+
+/// Where the configuration comes from.
+enum Source {
+    /// Files that have been read, of this dialer alone.
+    Own { parts: ClientParts, config: RefCell<Option<Arc<ClientConfig>>> },
+    /// What the dialers of all cores share.
+    Shared(ClientTls),
 }
 
 impl<R: Runtime> TlsDialer<R> {
@@ -30,16 +38,39 @@ impl<R: Runtime> TlsDialer<R> {
         settings: &ClientTlsSettings,
     ) -> Result<TlsDialer<R>, ClientTlsError> {
         let parts = settings.load(&runtime).await?;
-        Ok(TlsDialer { runtime, parts, config: RefCell::default() })
+        Ok(TlsDialer { runtime, source: Source::Own { parts, config: RefCell::default() } })
     }
 
-    async fn config(&self) -> io::Result<Arc<ClientConfig>> {
-        if let Some(config) = &*self.config.borrow() {
+    /// A dialer that uses what others use, too, and follows its changes.
+    pub fn sharing(runtime: R, tls: &ClientTls) -> TlsDialer<R> {
+        TlsDialer { runtime, source: Source::Shared(tls.clone()) }
+    }
+
+    /// The configuration for a connection that begins now, and the name that the server has to have,
+    /// if that is not the host that is asked.
+    async fn current(&self) -> io::Result<(Arc<ClientConfig>, Option<ServerName<'static>>)> {
+        match &self.source {
+            Source::Own { parts, config } => {
+                Ok((self.own_config(parts, config).await?, parts.server_name.clone()))
+            }
+            Source::Shared(tls) => {
+                let current = tls.current();
+                Ok((Arc::clone(&current.config), current.server_name.clone()))
+            }
+        }
+    }
+
+    async fn own_config(
+        &self,
+        parts: &ClientParts,
+        config: &RefCell<Option<Arc<ClientConfig>>>,
+    ) -> io::Result<Arc<ClientConfig>> {
+        if let Some(config) = &*config.borrow() {
             return Ok(Arc::clone(config));
         }
-        let made = Arc::new(self.parts.config(&self.runtime).await?);
+        let made = Arc::new(parts.config(&self.runtime).await?);
         // Another task may have been faster; then all use its sessions.
-        Ok(Arc::clone(self.config.borrow_mut().get_or_insert(made)))
+        Ok(Arc::clone(config.borrow_mut().get_or_insert(made)))
     }
 
     async fn begin_tls(
@@ -49,12 +80,12 @@ impl<R: Runtime> TlsDialer<R> {
         host: &str,
         deadline: Monotonic,
     ) -> io::Result<(TlsReader<R>, TlsWriter<R>)> {
-        let name = match &self.parts.server_name {
-            Some(name) => name.clone(),
+        let (config, server_name) = self.current().await?;
+        let name = match server_name {
+            Some(name) => name,
             None => ServerName::try_from(host.trim_end_matches('.').to_owned())
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?,
         };
-        let config = self.config().await?;
         begin(&self.runtime, reader, writer, name, config, deadline).await
     }
 }

@@ -5,6 +5,7 @@
 //! like any other, so a server needs to know nothing of TLS. The
 //! handshake happens in the first read, on the connection's own task, never in the
 //! accept loop. [`TlsDialer`] opens connections to hosts by name, plain or with TLS, for clients.
+//! Certificates of both sides can be replaced while connections go on ([`TlsAcceptor`], [`ClientTls`]).
 //!
 //! # Guarantees
 //!
@@ -33,6 +34,7 @@
 mod any_client;
 mod any_server;
 mod client_settings;
+mod client_tls;
 mod connector;
 mod dialer;
 mod listener;
@@ -42,6 +44,7 @@ mod stream;
 mod suites;
 
 pub use client_settings::{ClientTlsError, ClientTlsSettings};
+pub use client_tls::ClientTls;
 pub use connector::connect;
 pub use dialer::{DialedReader, DialedWriter, TlsDialer};
 pub use listener::{TlsAcceptor, TlsListener};

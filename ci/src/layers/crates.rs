@@ -22,7 +22,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("logsvc-tls", &["logsvc-runtime", "logsvc-http"]),
     ("logsvc-store", &["logsvc-runtime", "logsvc-http"]),
     ("logsvc-cluster", &["logsvc-runtime"]),
-    ("logsvc-membership", &["logsvc-runtime"]),
+    // Its tests gossip over TLS.
+    ("logsvc-membership", &["logsvc-runtime", "logsvc-tls"]),
     ("logsvc-segment", &["logsvc-runtime", "logsvc-proto", "logsvc-logql"]),
     (
         "logsvc-shards",

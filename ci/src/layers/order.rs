@@ -176,7 +176,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         krate: "membership",
         module: "driver",
-        floors: &["self", "exchange stopping", "sockets", "joining owner"],
+        floors: &["self", "exchange stopping", "streams", "packets sockets", "joining owner"],
     },
     Order {
         krate: "peers",

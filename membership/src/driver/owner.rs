@@ -12,9 +12,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use logsvc_runtime::{Datagrams, Latch, Monotonic, Runtime};
+use logsvc_runtime::{Dial, Latch, Monotonic, Runtime};
 
-use super::{Event, Met, exchange};
+use super::packets::Packets;
+use super::{Event, Links, Met, exchange};
 use crate::engine::Engine;
 use crate::members::View;
 use crate::membership::Command;
@@ -40,11 +41,19 @@ pub(super) struct Queues {
     pub(super) overrun: Rc<Cell<u64>>,
 }
 
+/// How the owner reaches members.
+pub(super) struct Ways<R: Runtime, D: Dial> {
+    /// For states.
+    pub(super) links: Rc<Links<D>>,
+    /// For packets.
+    pub(super) packets: Packets<R, D>,
+}
+
 /// See the module.
-pub(super) struct Owner<R: Runtime> {
+pub(super) struct Owner<R: Runtime, D: Dial> {
     runtime: R,
     engine: Engine,
-    sockets: Vec<Rc<R::Datagrams>>,
+    ways: Ways<R, D>,
     settings: Rc<Settings>,
     queues: Queues,
     view: View,
@@ -61,21 +70,21 @@ enum Woken {
     Stopped,
 }
 
-impl<R: Runtime> Owner<R> {
+impl<R: Runtime, D: Dial> Owner<R, D> {
     pub(super) fn new(
         runtime: R,
         engine: Engine,
-        sockets: Vec<Rc<R::Datagrams>>,
+        ways: Ways<R, D>,
         settings: Rc<Settings>,
         queues: Queues,
         view: View,
         stop: Latch,
-    ) -> Owner<R> {
+    ) -> Owner<R, D> {
         let look_due = runtime.now();
         Owner {
             runtime,
             engine,
-            sockets,
+            ways,
             settings,
             queues,
             view,
@@ -140,17 +149,14 @@ impl<R: Runtime> Owner<R> {
         .await
     }
 
-    /// Sends all datagrams that wait.
+    /// Sends all packets that wait.
     fn send(&mut self) {
         while let Some((to, bytes)) = self.engine.outbox().pop_front() {
-            let fits = |socket: &&Rc<R::Datagrams>| {
-                socket.local_address().is_ok_and(|own| own.is_ipv4() == to.is_ipv4())
-            };
-            let sent = self.sockets.iter().find(fits).map(|socket| socket.send(&bytes, to));
+            let is_sent = self.ways.packets.send(bytes, to);
             let traffic = self.engine.traffic();
-            match sent {
-                Some(Ok(())) => traffic.sent += 1,
-                _ => traffic.unsent += 1,
+            match is_sent {
+                true => traffic.sent += 1,
+                false => traffic.unsent += 1,
             }
         }
     }
@@ -244,16 +250,16 @@ impl<R: Runtime> Owner<R> {
         self.asking.set(self.asking.get() + 1);
         let (runtime, settings) = (self.runtime.clone(), Rc::clone(&self.settings));
         let (asking, events) = (Rc::clone(&self.asking), self.queues.events.clone());
-        let message = self.engine.ask();
+        let (message, links) = (self.engine.ask(), Rc::clone(&self.ways.links));
         drop(self.runtime.spawn(async move {
-            let answer = exchange::ask(&runtime, address, &message, &settings).await;
+            let answer = exchange::ask(&runtime, &links, address, &message, &settings).await;
             asking.set(asking.get() - 1);
             // The owner may have stopped.
             let _ = events.send_async(Event::Asked { answer, reply }).await;
         }));
     }
 
-    /// Tells others that this node leaves: some at once by datagrams, and some for sure over TCP.
+    /// Tells others that this node leaves: some at once by packets, and some for sure by states.
     async fn leave(&mut self) {
         let mut told = Vec::new();
         for _ in 0..FAREWELLS * 4 {
@@ -271,9 +277,10 @@ impl<R: Runtime> Owner<R> {
         let mut settings = (*self.settings).clone();
         settings.packet_dial_timeout = settings.packet_dial_timeout.min(timeout / 2);
         settings.stream_timeout = settings.stream_timeout.min(timeout / 2);
+        let (runtime, links) = (&self.runtime, &self.ways.links);
         let asked = told
             .into_iter()
-            .map(|address| exchange::ask(&self.runtime, address, &message, &settings));
+            .map(|address| exchange::ask(runtime, links, address, &message, &settings));
         for result in join_all(asked).await {
             if let Err(error) = result {
                 tracing::debug!(%error, "a member was not told that this node leaves");

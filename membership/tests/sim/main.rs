@@ -2,6 +2,7 @@
 //! happens.
 
 mod cuts;
+mod encrypted;
 mod hostile;
 mod joining;
 mod leaving;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use logsvc_membership::driver::start;
+use logsvc_membership::driver::{StartError, start};
 use logsvc_membership::identity::Identity;
 use logsvc_membership::members::{Members, Standing};
 use logsvc_membership::membership::Membership;
@@ -81,12 +81,27 @@ impl Cluster {
     }
 
     pub(crate) fn start_with(&mut self, place: usize, settings: Settings) {
+        self.start_by(place, settings, async |runtime, settings, vitals| {
+            start(&runtime, settings, vitals)
+        });
+    }
+
+    /// Starts a node in a way of its own.
+    pub(crate) fn start_by(
+        &mut self,
+        place: usize,
+        settings: Settings,
+        start: impl AsyncFn(SimRuntime, Settings, Vitals) -> Result<Membership, StartError>
+        + Copy
+        + 'static,
+    ) {
         let slot = Slot::default();
         let kept = Rc::clone(&slot);
         let node = self.simulation.start_node(1, move |runtime| {
             let (kept, settings) = (Rc::clone(&kept), settings.clone());
             async move {
-                let membership = start(&runtime, settings, vitals(place, &runtime));
+                let vitals = vitals(place, &runtime);
+                let membership = start(runtime, settings, vitals).await;
                 *kept.borrow_mut() = Some(membership.expect("the settings are good"));
                 std::future::pending::<()>().await;
             }

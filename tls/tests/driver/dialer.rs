@@ -7,7 +7,7 @@ use futures_util::future::join;
 use http::Method;
 use logsvc_http::client::{Client, ClientConfig, ClientRequest, Proxies, Target};
 use logsvc_runtime::{Listener, Monotonic, Reader, Runtime, Writer};
-use logsvc_tls::{ClientAuth, ClientTlsSettings, TlsDialer};
+use logsvc_tls::{ClientAuth, ClientTls, ClientTlsSettings, TlsDialer};
 
 use crate::client::PATIENCE;
 use crate::support::{AUTHORITY, Server, settings};
@@ -231,4 +231,35 @@ pub(crate) async fn a_server_without_tls_is_an_error<R: Runtime>(runtime: R) {
     let error = error.expect_err("no TLS");
     assert!(error.contains("cannot connect: "), "{error}");
     assert!(runtime.now().since(started) < Duration::from_secs(20));
+}
+
+pub(crate) async fn files_of_clients_can_be_replaced<R: Runtime>(runtime: R) {
+    let folder = folder(&runtime, "replaced").await;
+    let mut server_settings = settings();
+    server_settings.client_auth = ClientAuth::RequireAndVerify;
+    server_settings.client_ca_pem = AUTHORITY.ca_pem.clone().into_bytes();
+    let server = Server::start_with(&runtime, &server_settings, |_, _| {});
+    let nameless = ClientTlsSettings {
+        ca_file: Some(folder.join("ca.pem")),
+        server_name: "localhost".to_owned(),
+        ..ClientTlsSettings::default()
+    };
+    let named = ClientTlsSettings {
+        cert_file: Some(folder.join("client.pem")),
+        key_file: Some(folder.join("client.key")),
+        ..nameless.clone()
+    };
+    let shared = ClientTls::load(&runtime, &nameless).await.expect("good settings");
+    let dialer = TlsDialer::sharing(runtime.clone(), &shared);
+    let client = Client::new(runtime.clone(), dialer, ClientConfig::default());
+    let url = format!("https://127.0.0.1:{}/ok", server.address.port());
+    ask(&client, &url, b"").await.expect_err("it shows no certificate");
+    let newer = ClientTls::load(&runtime, &named).await.expect("good settings");
+    shared.clone().replace(&newer);
+    assert_eq!(ask(&client, &url, b"").await.expect("an answer"), b"fine");
+    let missing = ClientTlsSettings { ca_file: Some(folder.join("missing.pem")), ..named };
+    let error = ClientTls::load(&runtime, &missing).await.expect_err("there is no such file");
+    assert!(error.to_string().starts_with("error loading ca cert: "), "{error}");
+    drop(client);
+    server.finish().await;
 }

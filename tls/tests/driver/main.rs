@@ -99,6 +99,7 @@ cases! {
         requests_go_over_tls
         servers_have_to_prove_their_name
         a_client_may_show_a_certificate
+        files_of_clients_can_be_replaced
         bad_files_are_named
         tunnels_lead_through_proxies
         a_server_without_tls_is_an_error;
