@@ -71,7 +71,7 @@ _logsvc() {
 
     case "${cmd}" in
         logsvc)
-            opts="-h -V --config.file --config.expand-env --verify-config --print-config-stderr --list-targets --target --legacy-read-mode --server.http-listen-address --server.http-listen-port --server.http-read-timeout --server.http-write-timeout --server.http-idle-timeout --server.http-conn-limit --server.http-tls-cert-path --server.http-tls-key-path --server.http-tls-client-auth --server.http-tls-ca-path --server.users-file --server.cors-allowed-origins --server.tls-cipher-suites --server.tls-min-version --server.graceful-shutdown-timeout --log.level --log.format --server.log-request-at-info-level-enabled --server.grpc-listen-address --server.grpc-listen-port --auth.enabled --common.path-prefix --common.storage.s3 --common.storage.gcs --common.storage.azure --common.storage.bos --common.storage.swift --common.storage.filesystem --common.storage.object-store --common.storage.ring.store --common.storage.ring.heartbeat-period --common.storage.ring.heartbeat-timeout --common.storage.ring.instance-id --common.storage.ring.instance-addr --common.storage.ring.instance-interface-names --common.storage.ring.instance-availability-zone --common.instance-addr --common.instance-interface-names --common.replication-factor --common.persist-tokens --data-dir --cores --runtime --runtime.driver --memory.max-bytes --wal.sync --wal.durability --wal.file-max-bytes --wal.max-bytes --ingester.flush-on-shutdown --storage.head-max-bytes --storage.head-max-age --storage.ignore-unknown-versions --storage.bucket --storage.bucket-endpoint --storage.bucket-region --storage.bucket-access-key-id --storage.bucket-secret-access-key --storage.cache-max-bytes --storage.partitions --storage.upload-max-age --compaction.enabled --compactor.retention-enabled --compactor.delete-request-cancel-period --compactor.retention-delete-delay --compactor.delete-max-interval --compactor.delete-batch-size --compactor.allow-deletes --compactor.deletion-mode --compactor.working-directory --compactor.delete-request-store --compactor.max-compaction-parallelism --retention.max-disk-bytes --retention.max-disk-percent --distributor.max-recv-msg-size --distributor.max-decompressed-size --distributor.otlp.default_resource_attributes_as_index_labels --frontend.max-body-size --frontend.log-queries-longer-than --frontend.query-stats-enabled --querier.max-outstanding-requests-per-tenant --ingester.max-chunk-age --ingester.checkpoint-duration --ingester.query-store-max-look-back-period --ring.store --ingester.availability-zone --querier.tail-max-duration --querier.max-concurrent --querier.multi-tenant-queries-enabled --querier.per-request-limits-enabled --pattern-ingester.enabled --query-scheduler.max-outstanding-requests-per-tenant --query-range.align-queries-with-step --query-range.cache-results --schema-config.configs --storage-config.aws --storage-config.gcs --storage-config.azure --storage-config.bos --storage-config.swift --storage-config.filesystem --storage-config.named-stores --store.object-prefix --use-thanos-objstore --storage-config.object-store --tsdb.shipper.active-index-directory --tsdb.shipper.cache-location --memberlist.nodename --memberlist.bind-addr --memberlist.bind-port --memberlist.advertise-addr --memberlist.advertise-port --memberlist.cluster-label --memberlist.cluster-label-verification-disabled --memberlist.join --memberlist.min-join-backoff --memberlist.max-join-backoff --memberlist.max-join-retries --memberlist.abort-if-join-fails --memberlist.rejoin-interval --memberlist.left-ingesters-timeout --memberlist.leave-timeout --memberlist.gossip-interval --memberlist.gossip-nodes --memberlist.pullpush-interval --memberlist.packet-dial-timeout --memberlist.stream-timeout --intake.elasticsearch.version --intake.elasticsearch.index-label --intake.elasticsearch.label-fields --intake.elasticsearch.message-fields --intake.elasticsearch.time-fields --intake.elasticsearch.ignored-fields --intake.journald.labels --intake.journald.dropped-fields --intake.journald.source-time --intake.journald.field-max-bytes --intake.lines.label-fields --intake.lines.message-fields --intake.lines.time-fields --intake.lines.ignored-fields --ruler.external.url --ruler.datasource-uid --ruler.external-labels --ruler.evaluation-interval --ruler.poll-interval --ruler.evaluation.mode --ruler.evaluation.max-jitter --ruler.evaluation.max-concurrent --ruler.storage.type --ruler.storage.local.directory --ruler.rule-path --ruler.alertmanager-url --ruler.alertmanager-discovery --ruler.alertmanager-refresh-interval --ruler.alertmanager-use-v2 --ruler.alert-relabel-configs --ruler.notification-queue-capacity --ruler.notification-timeout --ruler.alertmanager-client.tls-cert-path --ruler.alertmanager-client.tls-key-path --ruler.alertmanager-client.tls-ca-path --ruler.alertmanager-client.tls-server-name --ruler.alertmanager-client.tls-insecure-skip-verify --ruler.alertmanager-client.basic-auth-username --ruler.alertmanager-client.basic-auth-password --ruler.alertmanager-client.type --ruler.alertmanager-client.credentials --ruler.alertmanager-client.credentials-file --ruler.for-outage-tolerance --ruler.for-grace-period --ruler.resend-delay --ruler.enable-api --ruler.enabled-tenants --ruler.disabled-tenants --ruler.disable-rule-group-label --ruler.wal.max-age --ruler.wal.max-bytes --ruler.remote-write.enabled --ruler.remote-write.client --ruler.remote-write.clients --ruler.remote-write.add-org-id-header --ruler-storage.backend --ruler-storage.local.directory --intake.syslog.tcp-address --intake.syslog.tls-address --intake.syslog.udp-address --intake.syslog.tenant --intake.syslog.time-zone --intake.syslog.labels --intake.syslog.idle-timeout --intake.syslog.max-message-size --intake.syslog.max-connections --limits.max-line-size --limits.max-line-size-truncate --limits.max-line-size-truncate-identifier --limits.increment-duplicate-timestamp --limits.discover-service-name --limits.discover-log-levels --limits.log-level-fields --limits.log-level-from-json-max-depth --limits.block-ingestion-until --limits.block-ingestion-status-code --limits.otlp-config --limits.enforced-labels --limits.ingestion-rate-mb --limits.ingestion-rate-strategy --limits.ingestion-burst-size-mb --limits.max-streams-per-user --limits.max-global-streams-per-user --limits.per-stream-rate-limit --limits.per-stream-rate-limit-burst --limits.reject-old-samples --limits.reject-old-samples-max-age --limits.creation-grace-period --limits.max-label-names-per-series --limits.max-label-name-length --limits.max-label-value-length --limits.allow-structured-metadata --limits.max-structured-metadata-size --limits.max-structured-metadata-entries-count --limits.max-entries-limit-per-query --limits.allow-partial-answers --limits.max-query-series --limits.max-query-length --limits.max-query-lookback --limits.query-timeout --limits.max-query-range --limits.max-query-bytes-read --limits.max-querier-bytes-read --limits.max-streams-matchers-per-query --limits.required-labels --limits.minimum-labels-number --limits.blocked-queries --limits.max-query-parallelism --limits.tsdb-max-query-parallelism --limits.max-concurrent-tail-requests --limits.retention-period --limits.retention-stream --limits.allow-deletes --limits.deletion-mode --limits.volume-enabled --limits.volume-max-series --limits.ruler-max-rules-per-rule-group --limits.ruler-max-rule-groups-per-tenant --limits.ruler-alertmanager-config --limits.ruler-evaluation-delay-duration --limits.ruler-remote-write-disabled --limits.ruler-remote-write-url --limits.ruler-remote-write-timeout --limits.ruler-remote-write-headers --limits.ruler-remote-write-relabel-configs --limits.ruler-remote-write-queue-max-samples-per-send --limits.ruler-remote-write-queue-batch-send-deadline --limits.ruler-remote-write-queue-min-backoff --limits.ruler-remote-write-queue-max-backoff --limits.ruler-remote-write-queue-retry-on-ratelimit --limits.ruler-remote-write-sigv4-config --limits.ruler-remote-write-config --limits.per-user-override-config --limits.per-user-override-period --runtime-config.file --runtime-config.reload-period --help --version check inspect health backup restore export import help"
+            opts="-h -V --config.file --config.expand-env --verify-config --print-config-stderr --list-targets --target --legacy-read-mode --server.http-listen-address --server.http-listen-port --server.http-read-timeout --server.http-write-timeout --server.http-idle-timeout --server.http-conn-limit --server.http-tls-cert-path --server.http-tls-key-path --server.http-tls-client-auth --server.http-tls-ca-path --server.users-file --server.cors-allowed-origins --server.tls-cipher-suites --server.tls-min-version --server.graceful-shutdown-timeout --log.level --log.format --server.log-request-at-info-level-enabled --server.grpc-listen-address --server.grpc-listen-port --server.grpc-tls-cert-path --server.grpc-tls-key-path --server.grpc-tls-client-auth --server.grpc-tls-ca-path --auth.enabled --common.path-prefix --common.storage.s3 --common.storage.gcs --common.storage.azure --common.storage.bos --common.storage.swift --common.storage.filesystem --common.storage.object-store --common.storage.ring.store --common.storage.ring.heartbeat-period --common.storage.ring.heartbeat-timeout --common.storage.ring.instance-id --common.storage.ring.instance-addr --common.storage.ring.instance-interface-names --common.storage.ring.instance-availability-zone --common.instance-addr --common.instance-interface-names --common.replication-factor --common.persist-tokens --data-dir --cores --runtime --runtime.driver --memory.max-bytes --wal.sync --wal.durability --wal.file-max-bytes --wal.max-bytes --ingester.flush-on-shutdown --storage.head-max-bytes --storage.head-max-age --storage.ignore-unknown-versions --storage.bucket --storage.bucket-endpoint --storage.bucket-region --storage.bucket-access-key-id --storage.bucket-secret-access-key --storage.cache-max-bytes --storage.partitions --storage.upload-max-age --compaction.enabled --compactor.retention-enabled --compactor.delete-request-cancel-period --compactor.retention-delete-delay --compactor.delete-max-interval --compactor.delete-batch-size --compactor.allow-deletes --compactor.deletion-mode --compactor.working-directory --compactor.delete-request-store --compactor.max-compaction-parallelism --retention.max-disk-bytes --retention.max-disk-percent --distributor.max-recv-msg-size --distributor.max-decompressed-size --distributor.otlp.default_resource_attributes_as_index_labels --frontend.max-body-size --frontend.log-queries-longer-than --frontend.query-stats-enabled --querier.max-outstanding-requests-per-tenant --ingester.max-chunk-age --ingester.checkpoint-duration --ingester.query-store-max-look-back-period --ring.store --ingester.availability-zone --querier.tail-max-duration --querier.max-concurrent --querier.multi-tenant-queries-enabled --querier.per-request-limits-enabled --pattern-ingester.enabled --query-scheduler.max-outstanding-requests-per-tenant --query-range.align-queries-with-step --query-range.cache-results --schema-config.configs --storage-config.aws --storage-config.gcs --storage-config.azure --storage-config.bos --storage-config.swift --storage-config.filesystem --storage-config.named-stores --store.object-prefix --use-thanos-objstore --storage-config.object-store --tsdb.shipper.active-index-directory --tsdb.shipper.cache-location --ingester.client.tls-enabled --ingester.client.tls-cert-path --ingester.client.tls-key-path --ingester.client.tls-ca-path --ingester.client.tls-server-name --ingester.client.tls-insecure-skip-verify --memberlist.nodename --memberlist.bind-addr --memberlist.bind-port --memberlist.advertise-addr --memberlist.advertise-port --memberlist.cluster-label --memberlist.cluster-label-verification-disabled --memberlist.join --memberlist.min-join-backoff --memberlist.max-join-backoff --memberlist.max-join-retries --memberlist.abort-if-join-fails --memberlist.rejoin-interval --memberlist.left-ingesters-timeout --memberlist.leave-timeout --memberlist.gossip-interval --memberlist.gossip-nodes --memberlist.pullpush-interval --memberlist.packet-dial-timeout --memberlist.stream-timeout --memberlist.tls-enabled --memberlist.tls-cert-path --memberlist.tls-key-path --memberlist.tls-ca-path --memberlist.tls-server-name --memberlist.tls-insecure-skip-verify --intake.elasticsearch.version --intake.elasticsearch.index-label --intake.elasticsearch.label-fields --intake.elasticsearch.message-fields --intake.elasticsearch.time-fields --intake.elasticsearch.ignored-fields --intake.journald.labels --intake.journald.dropped-fields --intake.journald.source-time --intake.journald.field-max-bytes --intake.lines.label-fields --intake.lines.message-fields --intake.lines.time-fields --intake.lines.ignored-fields --ruler.external.url --ruler.datasource-uid --ruler.external-labels --ruler.evaluation-interval --ruler.poll-interval --ruler.evaluation.mode --ruler.evaluation.max-jitter --ruler.evaluation.max-concurrent --ruler.storage.type --ruler.storage.local.directory --ruler.rule-path --ruler.alertmanager-url --ruler.alertmanager-discovery --ruler.alertmanager-refresh-interval --ruler.alertmanager-use-v2 --ruler.alert-relabel-configs --ruler.notification-queue-capacity --ruler.notification-timeout --ruler.alertmanager-client.tls-cert-path --ruler.alertmanager-client.tls-key-path --ruler.alertmanager-client.tls-ca-path --ruler.alertmanager-client.tls-server-name --ruler.alertmanager-client.tls-insecure-skip-verify --ruler.alertmanager-client.basic-auth-username --ruler.alertmanager-client.basic-auth-password --ruler.alertmanager-client.type --ruler.alertmanager-client.credentials --ruler.alertmanager-client.credentials-file --ruler.for-outage-tolerance --ruler.for-grace-period --ruler.resend-delay --ruler.enable-api --ruler.enabled-tenants --ruler.disabled-tenants --ruler.disable-rule-group-label --ruler.wal.max-age --ruler.wal.max-bytes --ruler.remote-write.enabled --ruler.remote-write.client --ruler.remote-write.clients --ruler.remote-write.add-org-id-header --ruler-storage.backend --ruler-storage.local.directory --intake.syslog.tcp-address --intake.syslog.tls-address --intake.syslog.udp-address --intake.syslog.tenant --intake.syslog.time-zone --intake.syslog.labels --intake.syslog.idle-timeout --intake.syslog.max-message-size --intake.syslog.max-connections --limits.max-line-size --limits.max-line-size-truncate --limits.max-line-size-truncate-identifier --limits.increment-duplicate-timestamp --limits.discover-service-name --limits.discover-log-levels --limits.log-level-fields --limits.log-level-from-json-max-depth --limits.block-ingestion-until --limits.block-ingestion-status-code --limits.otlp-config --limits.enforced-labels --limits.ingestion-rate-mb --limits.ingestion-rate-strategy --limits.ingestion-burst-size-mb --limits.max-streams-per-user --limits.max-global-streams-per-user --limits.per-stream-rate-limit --limits.per-stream-rate-limit-burst --limits.reject-old-samples --limits.reject-old-samples-max-age --limits.creation-grace-period --limits.max-label-names-per-series --limits.max-label-name-length --limits.max-label-value-length --limits.allow-structured-metadata --limits.max-structured-metadata-size --limits.max-structured-metadata-entries-count --limits.max-entries-limit-per-query --limits.max-query-series --limits.max-query-length --limits.max-query-lookback --limits.query-timeout --limits.max-query-range --limits.max-query-bytes-read --limits.max-querier-bytes-read --limits.max-streams-matchers-per-query --limits.required-labels --limits.minimum-labels-number --limits.blocked-queries --limits.max-query-parallelism --limits.tsdb-max-query-parallelism --limits.max-concurrent-tail-requests --limits.retention-period --limits.retention-stream --limits.allow-deletes --limits.deletion-mode --limits.volume-enabled --limits.volume-max-series --limits.ruler-max-rules-per-rule-group --limits.ruler-max-rule-groups-per-tenant --limits.ruler-alertmanager-config --limits.ruler-evaluation-delay-duration --limits.ruler-remote-write-disabled --limits.ruler-remote-write-url --limits.ruler-remote-write-timeout --limits.ruler-remote-write-headers --limits.ruler-remote-write-relabel-configs --limits.ruler-remote-write-queue-max-samples-per-send --limits.ruler-remote-write-queue-batch-send-deadline --limits.ruler-remote-write-queue-min-backoff --limits.ruler-remote-write-queue-max-backoff --limits.ruler-remote-write-queue-retry-on-ratelimit --limits.ruler-remote-write-sigv4-config --limits.ruler-remote-write-config --limits.per-user-override-config --limits.per-user-override-period --runtime-config.file --runtime-config.reload-period --help --version check inspect health backup restore export import help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -170,6 +170,22 @@ _logsvc() {
                     return 0
                     ;;
                 --server.grpc-listen-port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --server.grpc-tls-cert-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --server.grpc-tls-key-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --server.grpc-tls-client-auth)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --server.grpc-tls-ca-path)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -521,6 +537,30 @@ _logsvc() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --ingester.client.tls-enabled)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ingester.client.tls-cert-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ingester.client.tls-key-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ingester.client.tls-ca-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ingester.client.tls-server-name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ingester.client.tls-insecure-skip-verify)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --memberlist.nodename)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -598,6 +638,30 @@ _logsvc() {
                     return 0
                     ;;
                 --memberlist.stream-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memberlist.tls-enabled)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memberlist.tls-cert-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memberlist.tls-key-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memberlist.tls-ca-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memberlist.tls-server-name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memberlist.tls-insecure-skip-verify)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -978,10 +1042,6 @@ _logsvc() {
                     return 0
                     ;;
                 --limits.max-entries-limit-per-query)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --limits.allow-partial-answers)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -20,13 +20,9 @@ use logsvc_store::{Counters, Store};
 
 use crate::cluster::{self, MemberRequest, MemberTask};
 use crate::config::{BucketConfig, Config, Durability};
+use crate::dialer::{Dialer, dialer};
 use crate::node::{NodeState, PART_MAX_BYTES, PART_MIN_BYTES};
 use crate::version;
-
-#[cfg(feature = "tls")]
-pub(crate) type Dialer<R> = logsvc_tls::TlsDialer<R>;
-#[cfg(not(feature = "tls"))]
-pub(crate) type Dialer<R> = logsvc_runtime::PlainDialer<R>;
 
 /// Memory for log on its way into the bucket.
 const SINK_MEMORY_MIN_BYTES: u64 = 4 << 20;
@@ -73,7 +69,8 @@ pub(crate) async fn store<R: Runtime>(
 }
 
 async fn client<R: Runtime>(runtime: &R) -> Result<Client<R, Dialer<R>>, String> {
-    let dialer = dialer(runtime).await?;
+    let dialer = dialer(runtime).await;
+    let dialer = dialer.map_err(|error| format!("cannot use the bucket: {error}"))?;
     let settings = ClientConfig {
         head_timeout: SILENCE_MAX,
         progress_timeout: SILENCE_MAX,
@@ -81,18 +78,6 @@ async fn client<R: Runtime>(runtime: &R) -> Result<Client<R, Dialer<R>>, String>
         ..ClientConfig::default()
     };
     Ok(Client::new(runtime.clone(), dialer, settings))
-}
-
-#[cfg(feature = "tls")]
-pub(crate) async fn dialer<R: Runtime>(runtime: &R) -> Result<Dialer<R>, String> {
-    let settings = logsvc_tls::ClientTlsSettings::default();
-    let loaded = Dialer::load(runtime.clone(), &settings).await;
-    loaded.map_err(|error| format!("cannot use the bucket: {error}"))
-}
-
-#[cfg(not(feature = "tls"))]
-pub(crate) async fn dialer<R: Runtime>(runtime: &R) -> Result<Dialer<R>, String> {
-    Ok(Dialer::new(runtime.clone()))
 }
 
 /// How the node joins the writers of its bucket.

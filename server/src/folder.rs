@@ -65,6 +65,7 @@ fn own_paths(config: &Config) -> Vec<&Path> {
         Path::new(&config.tls.key_file),
         Path::new(&config.tls.client_ca_file),
     ];
+    paths.extend(config.cluster_keys.tls.files().map(Path::new));
     paths.extend(config.runtime_files.iter().map(Path::new));
     paths
 }

@@ -7,8 +7,10 @@ use std::time::Duration;
 use logsvc_http::{ConnectionLimit, ServerConfig, serve};
 use logsvc_runtime::{Listener, Runtime};
 
-use crate::bucket;
 use crate::config::Config;
+#[cfg(feature = "tls")]
+use crate::config::TlsAcceptor;
+use crate::dialer::dialer;
 use crate::front::Front;
 use crate::node::NodeState;
 use crate::services::{Component, State};
@@ -32,22 +34,30 @@ pub(crate) fn start<R: Runtime>(
     let listener = listen(runtime, node)?;
     let config = Rc::new(http_config(node));
     #[cfg(feature = "tls")]
-    if let Some(acceptor) = node.entrance.tls.acceptor() {
-        let listener = logsvc_tls::TlsListener::new(
-            runtime.clone(),
-            listener,
-            acceptor,
-            config.head_timeout,
-            // Handshakes have a memory of their own, so that they neither wait for bodies nor
-            // bodies for them.
-            node.budgets.handshakes.clone(),
-        );
-        let told = Rc::clone(front);
-        let watch = Rc::new(move |peer, why: &str| told.encryption_failed(peer, why));
-        let listener = listener.watched_by(watch);
+    if let Some(acceptor) = node.entrance.tls.of_clients() {
+        let listener = encrypted(runtime, node, front, listener, acceptor);
         return Some(spawn(runtime, node, front, listener, config));
     }
     Some(spawn(runtime, node, front, listener, config))
+}
+
+/// The listener with TLS. Connections that fail are told to the front.
+#[cfg(feature = "tls")]
+fn encrypted<R: Runtime>(
+    runtime: &R,
+    node: &NodeState,
+    front: &Rc<Front<R>>,
+    listener: R::Listener,
+    acceptor: &TlsAcceptor,
+) -> logsvc_tls::TlsListener<R> {
+    let timeout = http_config(node).head_timeout;
+    // Handshakes have a memory of their own, so that they neither wait for bodies nor bodies for
+    // them.
+    let budget = node.budgets.handshakes.clone();
+    let listener =
+        logsvc_tls::TlsListener::new(runtime.clone(), listener, acceptor, timeout, budget);
+    let told = Rc::clone(front);
+    listener.watched_by(Rc::new(move |peer, why: &str| told.encryption_failed(peer, why)))
 }
 
 /// Begins to answer other nodes, if there are some; the task ends when the node has given everything to
@@ -58,9 +68,16 @@ pub(crate) async fn start_for_peers<R: Runtime>(
     front: &Rc<Front<R>>,
 ) -> Option<R::Task<()>> {
     let (cluster, settings) = (node.cluster.as_ref()?, node.config.cluster.as_ref()?);
-    match bucket::dialer(runtime).await {
-        Ok(dialer) => front.meet_peers(dialer),
-        Err(error) => node.fail(error),
+    let dialer_of_peers = async || {
+        cluster.encryption.load(runtime, &settings.tls).await?;
+        match cluster.encryption.messages(runtime) {
+            Some(encrypting) => Ok((encrypting, true)),
+            None => Ok::<_, String>((dialer(runtime).await?, false)),
+        }
+    };
+    match dialer_of_peers().await {
+        Ok((dialer, is_secure)) => front.meet_peers(dialer, is_secure),
+        Err(error) => node.fail(format!("cannot reach other nodes: {error}")),
     }
     let mut address = settings.peer_listen;
     // With port 0 the first core to listen chooses for all.
@@ -85,8 +102,13 @@ pub(crate) async fn start_for_peers<R: Runtime>(
     // A question takes as long as its query.
     config.drain_timeout = PEER_DRAIN_TIMEOUT;
     let service = Rc::new(front.peer_service());
-    let stop = cluster.peers_stop.clone();
-    Some(runtime.spawn(serve(runtime.clone(), listener, service, Rc::new(config), stop)))
+    let (stop, config) = (cluster.peers_stop.clone(), Rc::new(config));
+    #[cfg(feature = "tls")]
+    if let Some(acceptor) = node.entrance.tls.of_peers() {
+        let listener = encrypted(runtime, node, front, listener, acceptor);
+        return Some(runtime.spawn(serve(runtime.clone(), listener, service, config, stop)));
+    }
+    Some(runtime.spawn(serve(runtime.clone(), listener, service, config, stop)))
 }
 
 fn spawn<R: Runtime, L: Listener>(

@@ -11,6 +11,7 @@ mod bucket;
 mod cli;
 mod cluster;
 mod config;
+mod dialer;
 mod folder;
 mod front;
 mod intake;
@@ -43,7 +44,7 @@ use crate::app::Boot;
 use crate::cli::Cli;
 use crate::config::print::{self, Mode};
 use crate::config::{Config, Loaded, Machine, Origin, RuntimeChoice};
-use crate::node::{Doors, ReloadRequests, Surroundings};
+use crate::node::{Certificates, Doors, ReloadRequests, Surroundings};
 
 /// The usual limit of open files, if it is not known.
 const OPEN_FILES_USUAL: u64 = 1024;
@@ -124,7 +125,7 @@ fn start(cli: &Cli, loaded: Loaded, machine: Machine) -> anyhow::Result<ExitCode
         tracing::error!("cannot listen on {}: {error}", config.http_address);
         return Ok(ExitCode::FAILURE);
     }
-    let tls = match config.tls.load() {
+    let tls = match Certificates::load(&config) {
         Ok(tls) => tls,
         Err(error) => {
             tracing::error!("{error}");

@@ -185,29 +185,61 @@ impl ReloadRequests {
     }
 }
 
-/// The certificates of TLS, which may be replaced while the node runs.
-#[derive(Debug)]
+/// The certificates of the listeners, which may be replaced while the node runs. Connections to a
+/// listener without are plain.
+#[derive(Debug, Default)]
+#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there are none"))]
 pub(crate) struct Certificates {
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there are none"))]
-    acceptor: Option<TlsAcceptor>,
+    clients: Option<TlsAcceptor>,
+    peers: Option<TlsAcceptor>,
+    gossip: Option<TlsAcceptor>,
 }
 
 impl Certificates {
-    fn new(acceptor: Option<TlsAcceptor>) -> Certificates {
-        Certificates { acceptor }
+    /// Reads the files of all listeners.
+    ///
+    /// # Errors
+    /// A file cannot be used. The text names it.
+    pub(crate) fn load(config: &Config) -> Result<Certificates, String> {
+        let clients = config.tls.load("http")?;
+        let Some(cluster) = &config.cluster else {
+            return Ok(Certificates { clients, ..Certificates::default() });
+        };
+        let peers = cluster.tls.listener.load("grpc")?;
+        let gossip = cluster.tls.gossip_listener().load("memberlist")?;
+        Ok(Certificates { clients, peers, gossip })
     }
 
-    /// Those of the listeners; `None` if connections are plain.
+    /// Those of the HTTP interface.
     #[cfg(feature = "tls")]
-    pub(crate) fn acceptor(&self) -> Option<&TlsAcceptor> {
-        self.acceptor.as_ref()
+    pub(crate) fn of_clients(&self) -> Option<&TlsAcceptor> {
+        self.clients.as_ref()
+    }
+
+    /// Those of the listener for other nodes.
+    #[cfg(feature = "tls")]
+    pub(crate) fn of_peers(&self) -> Option<&TlsAcceptor> {
+        self.peers.as_ref()
+    }
+
+    /// Those of gossip.
+    #[cfg(feature = "tls")]
+    pub(crate) fn of_gossip(&self) -> Option<&TlsAcceptor> {
+        self.gossip.as_ref()
     }
 
     /// New connections get other certificates.
     #[cfg(feature = "tls")]
-    pub(crate) fn replace(&self, with: &TlsAcceptor) {
-        if let Some(acceptor) = &self.acceptor {
-            acceptor.replace(with);
+    pub(crate) fn replace(&self, with: &Certificates) {
+        let all = [
+            (&self.clients, &with.clients),
+            (&self.peers, &with.peers),
+            (&self.gossip, &with.gossip),
+        ];
+        for (acceptor, newer) in all {
+            if let (Some(acceptor), Some(newer)) = (acceptor, newer) {
+                acceptor.replace(newer);
+            }
         }
     }
 }
@@ -286,8 +318,8 @@ pub(crate) struct Entrance {
 
 /// An [`Entrance`] as it is at the start.
 pub(crate) struct Doors {
-    /// Certificates and keys; connections are plain without.
-    pub(crate) tls: Option<TlsAcceptor>,
+    /// Certificates and keys.
+    pub(crate) tls: Certificates,
     /// Accounts; nobody is asked without.
     pub(crate) users: Option<Users>,
     /// How many connections may be open.
@@ -386,11 +418,7 @@ impl NodeState {
             surroundings,
             course: Course::default(),
             config,
-            entrance: Entrance {
-                tls: Certificates::new(tls),
-                users: SharedUsers::new(users),
-                connections,
-            },
+            entrance: Entrance { tls, users: SharedUsers::new(users), connections },
             stop,
         }
     }

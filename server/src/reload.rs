@@ -19,11 +19,12 @@ use logsvc_runtime::mesh::Caller;
 use logsvc_runtime::{CoreId, Monotonic, Runtime};
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 
+use crate::cluster::Encryption;
 use crate::config::{
     FILE_MAX_BYTES, IgnoredKey, LimitsOfTenants, NEEDED_FILE_MAX_BYTES, RuntimeFiles, print,
     retention, sha256,
 };
-use crate::node::NodeState;
+use crate::node::{Certificates, NodeState};
 
 /// When the lane to a shard is full.
 const RETRY_AFTER: Duration = Duration::from_millis(20);
@@ -140,10 +141,17 @@ async fn read_all<R: Runtime>(
         let needs_restart =
             loaded.map_or_else(Vec::new, |new| print::changed(&config, &new.config));
         let users = config.access.load(config.auth_enabled)?;
-        Ok::<_, String>((config.tls.load()?, users, needs_restart))
+        Ok::<_, String>((Certificates::load(&config)?, users, needs_restart))
     });
-    let read = read.await;
-    let (tls, users, needs_restart) = match read {
+    let of_clients = Encryption::default();
+    let read = async {
+        let read = read.await?;
+        if let Some(cluster) = &node.config.cluster {
+            of_clients.load(runtime, &cluster.tls).await?;
+        }
+        Ok::<_, String>(read)
+    };
+    let (tls, users, needs_restart) = match read.await {
         Ok(read) => read,
         Err(error) => {
             tracing::error!("the settings in force stay: {error}");
@@ -157,11 +165,12 @@ async fn read_all<R: Runtime>(
         return Err(failure);
     }
     #[cfg(feature = "tls")]
-    if let Some(tls) = &tls {
-        node.entrance.tls.replace(tls);
-    }
+    node.entrance.tls.replace(&tls);
     #[cfg(not(feature = "tls"))]
     let _ = tls;
+    if let Some(cluster) = &node.cluster {
+        cluster.encryption.replace(&of_clients);
+    }
     if let Some(users) = users {
         node.entrance.users.replace(users);
     }

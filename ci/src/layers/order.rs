@@ -287,7 +287,7 @@ pub(super) const ORDERS: &[Order] = &[
         module: "",
         floors: &[
             "users",
-            "allocator ask config intake probe version",
+            "allocator ask config dialer intake probe version",
             "services transfer",
             "banner cli folder logging",
             "metrics",

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::config::{self, Limits, Machine};
+use crate::node::Certificates;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -48,7 +49,11 @@ fn with_node<F: Future<Output = ()> + 'static>(
     config.auth_enabled = true;
     change(&mut config, &mut limits);
     let limits = LimitsOfTenants::same_for_all(limits);
-    let doors = Doors { tls: None, users: None, connections: ConnectionLimit::new(10_000) };
+    let doors = Doors {
+        tls: Certificates::default(),
+        users: None,
+        connections: ConnectionLimit::new(10_000),
+    };
     let boot = Boot::new(Arc::new(config), limits, doors, Latch::new(), Surroundings::default());
     let script = Rc::new(RefCell::new(Some(script)));
     let ended = Rc::new(RefCell::new(false));

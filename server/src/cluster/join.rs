@@ -13,14 +13,14 @@ use logsvc_membership::engine::Change;
 use logsvc_membership::membership::Membership;
 use logsvc_membership::vitals::State as Vital;
 use logsvc_runtime::mesh::Inbox;
-use logsvc_runtime::{Latch, Runtime};
+use logsvc_runtime::{Latch, PlainDialer, Runtime};
 use logsvc_shards::common::{CommonFiles, CommonLog, CommonSweep, SweepConfig};
 use logsvc_shards::member::{MemberDriver, MemberError, MemberHandle, MemberParts};
 
 use super::gate::serve;
 use super::hints::{self, Hints};
 use super::membership::{self, Me};
-use super::wires;
+use super::wires::{self, Reach};
 use super::{MemberRequest, OneOfMany};
 use crate::config::ClusterConfig;
 use crate::config::targets::Part;
@@ -70,7 +70,10 @@ pub(crate) fn join<R: Runtime>(
         writer_epoch: Some(me.0),
         map_number: 0,
     };
-    let (membership, address) = membership::start(runtime, settings, me_told)?;
+    let (membership, address) =
+        membership::start(runtime, settings, me_told, |settings, vitals| {
+            shared.encryption.start_gossip(runtime, node, settings, vitals)
+        })?;
     shared.set_membership(membership.clone());
     let name = settings.instance_id.clone();
     let owns = settings.parts.has(Part::Ingester);
@@ -109,7 +112,17 @@ pub(crate) fn join<R: Runtime>(
     let seen = (membership.clone(), hints);
     let hinting = hint(runtime.clone(), handle.clone(), seen, (me, name), stop.clone());
     drop(runtime.spawn(hinting));
-    drop(runtime.spawn(wires::watch(runtime.clone(), handle.clone(), stop.clone())));
+    let (watched, stopping) = (handle.clone(), stop.clone());
+    match shared.encryption.messages(runtime) {
+        Some(dialer) => {
+            let reach = Reach { dialer, is_secure: true };
+            drop(runtime.spawn(wires::watch(runtime.clone(), reach, watched, stopping)));
+        }
+        None => {
+            let reach = Reach { dialer: PlainDialer::new(runtime.clone()), is_secure: false };
+            drop(runtime.spawn(wires::watch(runtime.clone(), reach, watched, stopping)));
+        }
+    }
     let (node, has_ended) = (Arc::clone(node), ended.clone());
     let running = runtime.spawn(async move {
         match driver.run(lost).await {

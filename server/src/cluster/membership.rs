@@ -8,7 +8,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use logsvc_membership::driver;
+use logsvc_membership::driver::StartError;
 use logsvc_membership::membership::Membership;
 use logsvc_membership::settings::Settings;
 use logsvc_membership::vitals::Vitals;
@@ -33,7 +33,7 @@ pub(crate) struct Me {
 }
 
 /// Begins to take part in the gossip, and tells where other nodes reach this one. It goes on until the
-/// node leaves or stops. For core 0.
+/// node leaves or stops. `begin` starts the gossip. For core 0.
 ///
 /// # Errors
 /// The machine has no address that others could use, or the ports cannot be listened on.
@@ -41,6 +41,7 @@ pub(crate) fn start<R: Runtime>(
     runtime: &R,
     config: &ClusterConfig,
     me: Me,
+    begin: impl FnOnce(Settings, Vitals) -> Result<Membership, StartError>,
 ) -> Result<(Membership, SocketAddr), String> {
     let ip = advertised(config)?;
     let vitals = vitals(config, ip, me, runtime.unix_nanos());
@@ -53,7 +54,7 @@ pub(crate) fn start<R: Runtime>(
         "this node is one of a cluster"
     );
     let address = SocketAddr::new(ip.to_canonical(), me.peer_port);
-    let membership = driver::start(runtime, settings, vitals).map_err(|error| error.to_string())?;
+    let membership = begin(settings, vitals).map_err(|error| error.to_string())?;
     Ok((membership, address))
 }
 
@@ -158,12 +159,13 @@ mod tests {
     use std::collections::BTreeSet;
     use std::time::Duration;
 
+    use logsvc_membership::driver;
     use logsvc_membership::engine::Change;
     use logsvc_membership::settings::JoinSettings;
-    use logsvc_runtime::sim::Simulation;
+    use logsvc_runtime::sim::{SimRuntime, Simulation};
 
     use super::*;
-    use crate::config::targets;
+    use crate::config::{ClusterTls, targets};
 
     fn addresses(pairs: &[(&str, &str)]) -> Vec<InterfaceAddress> {
         let address = |(name, ip): &(&str, &str)| InterfaceAddress {
@@ -218,6 +220,7 @@ mod tests {
             interface_names: Vec::new(),
             zone: "z".to_owned(),
             peer_listen: ([0, 0, 0, 0], 9095).into(),
+            tls: ClusterTls::default(),
             membership: Settings {
                 bind_addr: vec![[127, 0, 0, 1].into()],
                 bind_port: 0,
@@ -225,6 +228,15 @@ mod tests {
                 ..Settings::default()
             },
         }
+    }
+
+    /// Starts with gossip that is not encrypted.
+    fn plain(
+        runtime: &SimRuntime,
+        config: &ClusterConfig,
+        me: Me,
+    ) -> Result<(Membership, SocketAddr), String> {
+        start(runtime, config, me, |settings, vitals| driver::start(runtime, settings, vitals))
     }
 
     const ME: Me = Me {
@@ -263,12 +275,12 @@ mod tests {
     #[test]
     fn nodes_know_each_others_writers() {
         Simulation::new(7).block_on(|runtime| async move {
-            let (first, _) = start(&runtime, &config("a", &[]), ME).expect("it starts");
+            let (first, _) = plain(&runtime, &config("a", &[]), ME).expect("it starts");
             assert_eq!(joined(&first, &config("a", &[])).await, Ok(()));
             let join = first.members().me.address.to_string();
             let other = config("b", &[&join]);
             let me = Me { writer_epoch: None, ..ME };
-            let (second, _) = start(&runtime, &other, me).expect("it starts");
+            let (second, _) = plain(&runtime, &other, me).expect("it starts");
             assert_eq!(joined(&second, &other).await, Ok(()));
             second.change(Change::WriterEpoch(Some(9))).await;
             runtime.sleep_until(runtime.now().after(Duration::from_secs(5))).await;
@@ -283,7 +295,7 @@ mod tests {
     fn who_finds_nobody_ends_if_it_was_asked_to() {
         Simulation::new(8).block_on(|runtime| async move {
             let mut config = config("a", &["127.0.0.1:1"]);
-            let (node, _) = start(&runtime, &config, ME).expect("it starts");
+            let (node, _) = plain(&runtime, &config, ME).expect("it starts");
             assert_eq!(joined(&node, &config).await, Ok(()));
             config.membership.join.abort_if_cluster_join_fails = true;
             let refused = joined(&node, &config).await.expect_err("nobody is there");
@@ -291,7 +303,7 @@ mod tests {
             assert!(refused.starts_with(expected), "{refused}");
             node.stop();
             config.membership.gossip_nodes = 0;
-            let refused = start(&runtime, &config, ME).expect_err("it cannot run");
+            let refused = plain(&runtime, &config, ME).expect_err("it cannot run");
             assert!(refused.starts_with("memberlist: gossip_nodes"), "{refused}");
         });
     }

@@ -7,6 +7,7 @@
 //!
 //! Failures: a node that was taken over ends with a text that says so, and has to be started again.
 
+mod encryption;
 mod gate;
 mod hints;
 mod join;
@@ -27,6 +28,7 @@ use logsvc_shards::member::Routes;
 use logsvc_shards::sink::SinkStatus;
 
 use crate::metrics::ClusterNumbers;
+pub(crate) use encryption::Encryption;
 pub(crate) use join::{MemberTask, join};
 
 /// Requests that wait in front of the member.
@@ -69,6 +71,8 @@ pub(crate) struct OneOfMany {
     pub(crate) sink: Option<Arc<SinkStatus>>,
     /// Ends the listeners for other nodes.
     pub(crate) peers_stop: Latch,
+    /// TLS of what the node tells others.
+    pub(crate) encryption: Encryption,
     peer_address: OnceLock<SocketAddr>,
     numbers: AtomicU64,
     is_leaving: AtomicBool,
@@ -84,6 +88,7 @@ impl OneOfMany {
             traffic: Arc::default(),
             sink,
             peers_stop: Latch::new(),
+            encryption: Encryption::default(),
             peer_address: OnceLock::new(),
             numbers: AtomicU64::new(0),
             is_leaving: AtomicBool::new(false),

@@ -4,6 +4,9 @@
 //! others from before it joins until it has left. So an address that has taken a connection, and then
 //! refuses two that are [`APART`], says that the process is gone. Membership needs seconds to notice that.
 //!
+//! Where messages to other nodes are encrypted the connection is, too, since the other side ends one whose
+//! handshake does not come.
+//!
 //! Guarantees: a process that stands still, a network that loses packets, and a machine that is off are
 //! told of by membership alone, since none of them refuses a connection. No more than half of the members
 //! are told to be gone within [`FORGET_AFTER`], so that who is cut off by a packet filter that refuses does
@@ -22,7 +25,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use logsvc_cluster::map::{Epoch, Map};
 use logsvc_cluster::member::Input;
-use logsvc_runtime::{Latch, Monotonic, Reader, Runtime};
+use logsvc_runtime::{Dial, Latch, Monotonic, Reader, Runtime};
 use logsvc_shards::member::MemberHandle;
 
 /// How far two refusals are apart that count, at least.
@@ -40,9 +43,22 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long a member that was told to be gone counts among those that are.
 const FORGET_AFTER: Duration = super::hints::CUT_OFF_PATIENCE;
 
+/// How connections to other nodes come about.
+pub(super) struct Reach<D> {
+    pub(super) dialer: D,
+    /// Whether they are encrypted.
+    pub(super) is_secure: bool,
+}
+
 /// Watches the members of the newest map, and tells the member which of them are gone, until `stop` is
 /// triggered.
-pub(super) async fn watch<R: Runtime>(runtime: R, handle: MemberHandle, stop: Latch) {
+pub(super) async fn watch<R: Runtime, D: Dial>(
+    runtime: R,
+    reach: Reach<D>,
+    handle: MemberHandle,
+    stop: Latch,
+) {
+    let reach = Rc::new(reach);
     let published = handle.routes().clone();
     let losses = Rc::new(RefCell::new(Losses::default()));
     let mut watched = BTreeSet::new();
@@ -58,6 +74,7 @@ pub(super) async fn watch<R: Runtime>(runtime: R, handle: MemberHandle, stop: La
             let Ok(address) = info.address.parse() else { continue };
             let (runtime, handle, losses) = (runtime.clone(), handle.clone(), Rc::clone(&losses));
             let (published, stop, name) = (published.clone(), stop.clone(), info.name.clone());
+            let reach = Rc::clone(&reach);
             drop(runtime.clone().spawn(async move {
                 let over = published.when(|newer| !newer.map.members.contains_key(&epoch));
                 let (over, stopped) = (pin!(over), pin!(stop.wait()));
@@ -74,7 +91,7 @@ pub(super) async fn watch<R: Runtime>(runtime: R, handle: MemberHandle, stop: La
                     }
                     may
                 };
-                let watching = pin!(until_gone(&runtime, address, tell));
+                let watching = pin!(until_gone(&runtime, &reach, address, tell));
                 select(over, watching).await;
             }));
         }
@@ -97,11 +114,19 @@ fn replaced(map: &Map) -> impl Iterator<Item = Epoch> {
 }
 
 /// Ends when the process at an address is gone, and `tell` has told that.
-async fn until_gone<R: Runtime>(runtime: &R, address: SocketAddr, mut tell: impl FnMut() -> bool) {
+async fn until_gone<R: Runtime, D: Dial>(
+    runtime: &R,
+    reach: &Reach<D>,
+    address: SocketAddr,
+    mut tell: impl FnMut() -> bool,
+) {
+    let host = address.ip().to_string();
     let mut wire = Wire::default();
     loop {
         let begun = runtime.now();
-        let pause = match runtime.connect(address, begun.after(CONNECT_TIMEOUT)).await {
+        let until = begun.after(CONNECT_TIMEOUT);
+        let dialed = reach.dialer.dial(&host, address.port(), reach.is_secure, until).await;
+        let pause = match dialed {
             Ok((mut reader, writer)) => {
                 wire.note_connected();
                 // Nobody says anything on it, so the first thing to happen is its end.

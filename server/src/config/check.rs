@@ -75,7 +75,8 @@ pub(super) fn check(config: &Config, errors: &mut Vec<String>) {
     need(config.delete_batch_size > 0, "compactor.delete_batch_size: must be more than 0");
     need(config.retention_max_disk_percent <= 100, "retention.max_disk_percent: at most 100");
     need(config.form_body_max_bytes > 0, "frontend.max_body_size: must be more than 0");
-    config.tls.check(errors);
+    config.tls.check("http", errors);
+    config.cluster_keys.tls.listener.check_files("grpc", errors);
     config.ruler.check(&config.limits.ruler, errors);
     config.syslog.check(config.tls.is_on(), config.auth_enabled, errors);
     errors.extend(check_limits(&config.limits).map(|error| format!("limits_config.{error}")));

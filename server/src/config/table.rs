@@ -84,6 +84,7 @@ const PARTS: &[&[Setting]] = &[
     cluster::INGESTER,
     QUERIES,
     bucket::LOKI,
+    cluster::INGESTER_CLIENT,
     cluster::MEMBERLIST,
     elasticsearch::NODE,
     journald::NODE,

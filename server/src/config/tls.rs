@@ -1,5 +1,5 @@
-//! TLS of the HTTP server: the settings, and the configuration that follows from them at the
-//! start.
+//! TLS of the servers of a node: the settings, and the configuration that follows from them at the
+//! start. Texts for operators name the server: `http`, `grpc` for other nodes, or `memberlist`.
 //!
 //! TLS is on if a certificate or a key is named. What can go wrong: unknown words, which
 //! [`TlsConfig::check`] finds without reading a file; and files that are not readable or do not
@@ -48,14 +48,22 @@ mod spoken {
 
     impl TlsConfig {
         /// Appends a text for each fault that can be seen without the files.
-        pub(in super::super) fn check(&self, errors: &mut Vec<String>) {
+        pub(in super::super) fn check(&self, server: &str, errors: &mut Vec<String>) {
+            let faults = [
+                self.min_version.parse::<MinVersion>().map(drop).err(),
+                self.suites().map(drop).err(),
+            ];
+            errors.extend(faults.into_iter().flatten().map(|error| generating(server, &error)));
+            self.check_files(server, errors);
+        }
+
+        /// The same, but for versions and suites, which all servers of a node have in common.
+        pub(in super::super) fn check_files(&self, server: &str, errors: &mut Vec<String>) {
             let mut need = |outcome: Result<(), String>| {
                 if let Err(error) = outcome {
-                    errors.push(generating(&error));
+                    errors.push(generating(server, &error));
                 }
             };
-            need(self.min_version.parse::<MinVersion>().map(drop));
-            need(self.suites().map(drop));
             need(self.check_client_auth());
             if self.is_on() && (self.cert_file.is_empty() || self.key_file.is_empty()) {
                 need(Err("cert_file and key_file go together".to_owned()));
@@ -82,7 +90,7 @@ mod spoken {
         }
 
         /// Reads the files; `None` if TLS is off.
-        pub(crate) fn load(&self) -> Result<Option<TlsAcceptor>, String> {
+        pub(crate) fn load(&self, server: &str) -> Result<Option<TlsAcceptor>, String> {
             if !self.is_on() {
                 return Ok(None);
             }
@@ -92,8 +100,10 @@ mod spoken {
             };
             let ca_error =
                 |reason: &str| format!("error loading ca cert: {}: {reason}", self.client_ca_file);
-            let client_auth: ClientAuth =
-                self.client_auth_type.parse().map_err(|error: String| generating(&error))?;
+            let client_auth: ClientAuth = self
+                .client_auth_type
+                .parse()
+                .map_err(|error: String| generating(server, &error))?;
             let settings = TlsSettings {
                 certificates_pem: read(&self.cert_file).map_err(|e| certificate_error(&e))?,
                 key_pem: read(&self.key_file).map_err(|e| certificate_error(&e))?,
@@ -102,14 +112,17 @@ mod spoken {
                     true => read(&self.client_ca_file).map_err(|e| ca_error(&e))?,
                     false => Vec::new(),
                 },
-                min_version: self.min_version.parse().map_err(|e: String| generating(&e))?,
-                cipher_suites: self.suites().map_err(|error| generating(&error))?,
+                min_version: self
+                    .min_version
+                    .parse()
+                    .map_err(|e: String| generating(server, &e))?,
+                cipher_suites: self.suites().map_err(|error| generating(server, &error))?,
             };
             self.warn_of_what_is_not_spoken(&settings);
             let acceptor = TlsAcceptor::new(&settings).map_err(|error| match &error {
                 SettingsError::Certificate(reason) => certificate_error(reason),
                 SettingsError::ClientCa(reason) => ca_error(reason),
-                SettingsError::Other(reason) => generating(reason),
+                SettingsError::Other(reason) => generating(server, reason),
             })?;
             Ok(Some(acceptor))
         }
@@ -128,8 +141,8 @@ mod spoken {
         }
     }
 
-    fn generating(error: &str) -> String {
-        format!("error generating http tls config: {error}")
+    fn generating(server: &str, error: &str) -> String {
+        format!("error generating {server} tls config: {error}")
     }
 
     fn read(path: &str) -> Result<Vec<u8>, String> {
@@ -157,14 +170,19 @@ mod unspoken {
 
     impl TlsConfig {
         /// Appends a text if TLS is wanted, because this build has none.
-        pub(in super::super) fn check(&self, errors: &mut Vec<String>) {
+        pub(in super::super) fn check(&self, server: &str, errors: &mut Vec<String>) {
             if *self != TlsConfig::default() {
-                errors.push("server.http_tls_config: this build has no TLS".to_owned());
+                errors.push(format!("server.{server}_tls_config: this build has no TLS"));
             }
         }
 
+        /// The same.
+        pub(in super::super) fn check_files(&self, server: &str, errors: &mut Vec<String>) {
+            self.check(server, errors);
+        }
+
         /// TLS is off.
-        pub(crate) fn load(&self) -> Result<Option<TlsAcceptor>, String> {
+        pub(crate) fn load(&self, _server: &str) -> Result<Option<TlsAcceptor>, String> {
             Ok(None)
         }
     }
@@ -176,7 +194,7 @@ mod tests {
 
     fn faults(config: &TlsConfig) -> Vec<String> {
         let mut errors = Vec::new();
-        config.check(&mut errors);
+        config.check("http", &mut errors);
         errors
     }
 
@@ -236,11 +254,11 @@ mod tests {
 
     #[test]
     fn files_that_are_not_there_are_named() {
-        let error = on().load().expect_err("no such file");
+        let error = on().load("http").expect_err("no such file");
         assert!(
             error.starts_with("failed to load TLS certificate c,k: cannot read c: "),
             "{error}"
         );
-        assert!(TlsConfig::default().load().expect("TLS is off").is_none());
+        assert!(TlsConfig::default().load("http").expect("TLS is off").is_none());
     }
 }

@@ -39,8 +39,8 @@ use logsvc_proto::error::ApiError;
 use logsvc_rules::lanes::RuleInbox;
 use logsvc_runtime::{Latch, Runtime};
 
-use crate::bucket::Dialer;
 use crate::config::targets;
+use crate::dialer::Dialer;
 use crate::metrics::Metric;
 use crate::node::NodeState;
 use access::Access;
@@ -154,11 +154,11 @@ impl<R: Runtime> Front<R> {
         delete::gather(Rc::clone(&self.core), stop)
     }
 
-    /// Other nodes are reached by this dialer.
-    pub(crate) fn meet_peers(&self, dialer: Dialer<R>) {
+    /// Other nodes are reached by this dialer, whose connections are encrypted if `is_secure` says so.
+    pub(crate) fn meet_peers(&self, dialer: Dialer<R>, is_secure: bool) {
         let Some(cluster) = self.core.cluster() else { return };
         let traffic = Arc::clone(&cluster.traffic);
-        let peers = Peers::new(self.core.runtime.clone(), dialer, false, traffic);
+        let peers = Peers::new(self.core.runtime.clone(), dialer, is_secure, traffic);
         // There is one dialer per core.
         drop(self.core.peers.set(peers));
     }

@@ -11,7 +11,7 @@ use logsvc_runtime::sim::Node as Process;
 
 use super::*;
 use crate::config::targets::Part;
-use crate::config::{BucketConfig, ClusterConfig, Durability, Parts, targets};
+use crate::config::{BucketConfig, ClusterConfig, ClusterTls, Durability, Parts, targets};
 
 mod deletion;
 mod limits;
@@ -109,13 +109,18 @@ impl World {
             advertise_ip: Some(ip(node)),
             zone: String::new(),
             interface_names: Vec::new(),
+            tls: ClusterTls::default(),
             peer_listen: SocketAddr::new(ip(node), PEER_PORT),
             membership,
         });
         (self.settings)(&mut config);
         (self.limits)(&mut limits);
         let limits = LimitsOfTenants::same_for_all(limits);
-        let doors = Doors { tls: None, users: None, connections: ConnectionLimit::new(10_000) };
+        let doors = Doors {
+            tls: Certificates::default(),
+            users: None,
+            connections: ConnectionLimit::new(10_000),
+        };
         let boot =
             Boot::new(Arc::new(config), limits, doors, Latch::new(), Surroundings::default());
         let state = Arc::clone(&boot.node);

@@ -1,8 +1,8 @@
 use std::cell::Cell;
 
 use logsvc_cluster::map::{MemberInfo, State};
-use logsvc_runtime::Listener;
 use logsvc_runtime::sim::{SimRuntime, Simulation};
+use logsvc_runtime::{Listener, PlainDialer};
 
 use super::*;
 
@@ -87,7 +87,9 @@ fn a_process_that_ends_is_noticed_and_one_that_begins_anew_is_not() {
             let (clock, telling) = (runtime.clone(), Rc::clone(&told));
             drop(runtime.spawn(async move {
                 let tell = || telling.replace(Some(clock.now())).is_some();
-                until_gone(&clock, address, tell).await;
+                let dialer = PlainDialer::new(clock.clone());
+                let reach = Reach { dialer, is_secure: false };
+                until_gone(&clock, &reach, address, tell).await;
             }));
             let pause = async |ms| {
                 runtime.sleep_until(runtime.now().after(Duration::from_millis(ms))).await;

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use logsvc_membership::settings::Settings;
 
 use super::super::choice::Choice;
+use super::encryption::ClusterTls;
 use super::{ONE_NODE, Said};
 
 /// The port for other nodes, as in Loki.
@@ -86,6 +87,8 @@ pub(crate) struct ClusterSettings {
     pub(crate) persists_tokens: bool,
     /// `server.grpc_listen_address` and `server.grpc_listen_port`.
     pub(crate) peer_listen: SocketAddr,
+    /// `server.grpc_tls_config`, `ingester_client.grpc_client_config` and the same of `memberlist`.
+    pub(crate) tls: ClusterTls,
     /// `memberlist.node_name`.
     pub(crate) node_name: String,
     /// `memberlist.bind_addr`.
@@ -114,6 +117,7 @@ impl Default for ClusterSettings {
             replication_factor: REPLICATION_FACTOR,
             persists_tokens: false,
             peer_listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), PEER_PORT),
+            tls: ClusterTls::default(),
             node_name: String::new(),
             bind_addr: Vec::new(),
             advertise_addr: String::new(),
@@ -141,7 +145,7 @@ impl ClusterSettings {
 }
 
 /// What the paths of keys begin with that a node alone has no use for.
-const OF_CLUSTERS: [&str; 7] = [
+const OF_CLUSTERS: [&str; 9] = [
     "memberlist.",
     "common.ring.",
     "common.instance_",
@@ -149,6 +153,8 @@ const OF_CLUSTERS: [&str; 7] = [
     "common.persist_tokens",
     "ingester.lifecycler.",
     "server.grpc_listen_",
+    "server.grpc_tls_config.",
+    "ingester_client.grpc_client_config.",
 ];
 
 /// The keys among those that somebody has given which do nothing, and why.
@@ -183,5 +189,8 @@ fn without_effect_in_cluster(
     let rows = [(replicas, keys.replication_factor > 1), (tokens, keys.persists_tokens)];
     let vain =
         rows.into_iter().filter(|((path, _), is_meant)| *is_meant && said.given.contains(path));
-    vain.map(|(row, _)| row).collect()
+    let unencrypted = said.given.iter().filter(|path| said.changed.contains(path));
+    let unencrypted =
+        unencrypted.filter_map(|path| Some((*path, keys.tls.reason_without_effect(path)?)));
+    vain.map(|(row, _)| row).chain(unencrypted).collect()
 }

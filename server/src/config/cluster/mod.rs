@@ -7,11 +7,14 @@
 //! its entries are there, so a cluster without a bucket is an error, and so is
 //! `wal.durability: local` on a node that stores entries.
 //!
+//! Nodes encrypt what they tell each other as [`ClusterTls`] says.
+//!
 //! What can go wrong: addresses that are none, times that contradict each other, a store of the ring
 //! that is not supported, and a machine without a name. The address that others use may be left open:
 //! then the start looks for it.
 
 mod conflicts;
+mod encryption;
 mod keys;
 #[cfg(test)]
 mod tests;
@@ -26,6 +29,7 @@ use super::bucket::{Durability, Environment};
 use super::targets::{Part, Parts};
 use super::{Config, targets};
 pub(super) use conflicts::{grpc_clients, tokens};
+pub(crate) use encryption::{ClientTlsConfig, ClusterTls};
 pub(crate) use keys::ClusterSettings;
 
 /// Where the system has the name of the machine.
@@ -46,6 +50,8 @@ pub(crate) struct ClusterConfig {
     pub(crate) zone: String,
     /// Where the node listens for the others.
     pub(crate) peer_listen: SocketAddr,
+    /// What nodes encrypt.
+    pub(crate) tls: ClusterTls,
     /// Settings of the gossip. `advertise_addr` is there if `advertise_ip` is.
     pub(crate) membership: Settings,
 }
@@ -115,7 +121,7 @@ pub(super) fn decide(
         !config.legacy_read_mode || !targets::lists(&config.target, "backend"),
         "CONFIG ERROR: invalid target, cannot run backend target with legacy read mode",
     );
-    match keys.resolve(parts(config), environment) {
+    match keys.resolve(parts(config), keys.tls.with_rules_of(&config.tls), environment) {
         Ok(cluster) => Some(cluster),
         Err(mut faults) => {
             errors.append(&mut faults);
@@ -129,9 +135,10 @@ impl ClusterSettings {
     fn resolve(
         &self,
         parts: Parts,
+        tls: ClusterTls,
         environment: &Environment<'_>,
     ) -> Result<ClusterConfig, Vec<String>> {
-        let mut faults = Vec::new();
+        let mut faults = tls.faults();
         let addresses = [
             ("common.ring.instance_addr", &self.ring_instance_addr),
             ("common.instance_addr", &self.instance_addr),
@@ -191,6 +198,7 @@ impl ClusterSettings {
             interface_names: names.cloned().unwrap_or_default(),
             zone,
             peer_listen: self.peer_listen,
+            tls,
             membership,
         })
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::super::{Config, ConfigErrors, IgnoredKey, Machine, load_in};
+use super::super::{Config, ConfigErrors, IgnoredKey, Machine, TlsConfig, load_in};
 use super::*;
 
 /// What a cluster needs besides members.
@@ -278,11 +278,12 @@ fn keys_that_do_nothing_are_named() {
     let why = "there is one node, since kvstore.store is inmemory";
     assert_eq!(ignored(said), [("memberlist.join_members".to_owned(), why)]);
 
-    let many = "memberlist: {join_members: [a], tls_enabled: true}\n\
+    let many = "memberlist: {join_members: [a], transport_debug: true}\n\
                 common: {replication_factor: 3, persist_tokens: true, path_prefix: /srv}";
     let named = ignored(&format!("{many}{BUCKET}"));
     let paths: Vec<&str> = named.iter().map(|(path, _)| path.as_str()).collect();
-    let expected = ["memberlist.tls_enabled", "common.replication_factor", "common.persist_tokens"];
+    let expected =
+        ["memberlist.transport_debug", "common.replication_factor", "common.persist_tokens"];
     assert_eq!(paths, expected);
     assert!(named[1].1.starts_with("the bucket meets it"), "{named:?}");
     let one = "memberlist: {join_members: [a]}\ncommon: {replication_factor: 1}";
@@ -345,4 +346,145 @@ fn who_stores_no_entries_needs_no_durable_log() {
     let config = load(&text("'querier,ruler'"));
     assert_eq!(config.wal.durability, Durability::Store);
     assert!(!errors(&text("write")).is_empty());
+}
+
+#[cfg(feature = "tls")]
+mod encryption {
+    use super::*;
+
+    const CLIENT: &str = "\ningester_client: {grpc_client_config: {tls_enabled: true";
+    const SERVER: &str = "\nserver: {grpc_tls_config: {cert_file: c, key_file: k";
+    const GOSSIP: &str = "memberlist: {join_members: [a], tls_enabled: true";
+    const JOIN: &str = "memberlist: {join_members: [a]}";
+
+    #[test]
+    fn every_key_of_encryption_reaches_its_field() {
+        let found = cluster(
+            "
+server:
+  tls_min_version: VersionTLS13
+  tls_cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]
+  grpc_tls_config:
+    {cert_file: c, key_file: k, client_auth_type: RequireAndVerifyClientCert, client_ca_file: a}
+ingester_client:
+  grpc_client_config:
+    tls_enabled: true
+    tls_cert_path: c1
+    tls_key_path: k1
+    tls_ca_path: a1
+    tls_server_name: s1
+    tls_insecure_skip_verify: true
+memberlist:
+  join_members: [a]
+  tls_enabled: true
+  tls_cert_path: c2
+  tls_key_path: k2
+  tls_ca_path: a2
+  tls_server_name: s2
+",
+        )
+        .tls;
+        let client = |number: u8, insecure_skip_verify| ClientTlsConfig {
+            is_enabled: true,
+            cert_path: format!("c{number}"),
+            key_path: format!("k{number}"),
+            ca_path: format!("a{number}"),
+            server_name: format!("s{number}"),
+            insecure_skip_verify,
+        };
+        assert_eq!((&found.messages, &found.gossip), (&client(1, true), &client(2, false)));
+        assert_eq!(found.files(), ["c", "k", "a", "c1", "k1", "a1", "c2", "k2", "a2"]);
+        let listener = &found.listener;
+        assert_eq!(listener.client_auth_type, "RequireAndVerifyClientCert");
+        // Versions and suites are those of the HTTP server.
+        let rules = |it: &TlsConfig| (it.min_version.clone(), it.cipher_suites.len());
+        let of_gossip = found.gossip_listener();
+        for one in [listener, &of_gossip] {
+            assert_eq!(rules(one), ("VersionTLS13".to_owned(), 1));
+        }
+        assert_eq!(of_gossip.client_auth_type, "RequireAndVerifyClientCert");
+        assert_eq!((of_gossip.cert_file.as_str(), of_gossip.client_ca_file.as_str()), ("c2", "a2"));
+        let lax = format!(
+            "{GOSSIP}, tls_cert_path: c, tls_key_path: k, tls_insecure_skip_verify: true}}"
+        );
+        let of_gossip = cluster(&lax).tls.gossip_listener();
+        assert_eq!(of_gossip.client_auth_type, "RequireAnyClientCert");
+        assert_eq!(cluster(JOIN).tls, ClusterTls::default());
+        assert!(!cluster(JOIN).tls.gossip_listener().is_on());
+    }
+
+    #[test]
+    fn what_nodes_could_not_speak_with_each_other_is_refused() {
+        for (text, expected) in [
+            (
+                format!("{JOIN}{SERVER}}}}}"),
+                "server.grpc_tls_config: nodes would not reach each other, since \
+                 ingester_client.grpc_client_config.tls_enabled is false",
+            ),
+            (
+                format!("{JOIN}{CLIENT}}}}}"),
+                "ingester_client.grpc_client_config.tls_enabled: needs \
+                 server.grpc_tls_config.cert_file and key_file",
+            ),
+            (
+                format!("{JOIN}{SERVER}}}}}{CLIENT}, tls_cert_path: c}}}}"),
+                "ingester_client.grpc_client_config: tls_cert_path and tls_key_path go together",
+            ),
+            (
+                format!("{JOIN}{SERVER}, client_auth_type: RequireAnyClientCert}}}}{CLIENT}}}}}"),
+                "server.grpc_tls_config.client_auth_type: RequireAnyClientCert needs \
+                 ingester_client.grpc_client_config.tls_cert_path and tls_key_path",
+            ),
+            (
+                format!("{GOSSIP}, tls_ca_path: a, tls_key_path: k}}"),
+                "memberlist.tls_enabled: needs tls_cert_path and tls_key_path",
+            ),
+            (
+                format!("{GOSSIP}, tls_cert_path: c, tls_key_path: k}}"),
+                "memberlist.tls_enabled: needs tls_ca_path",
+            ),
+            (
+                format!("{JOIN}{SERVER}, client_auth_type: Always}}}}{CLIENT}}}}}"),
+                "error generating grpc tls config: invalid client auth type \"Always\"",
+            ),
+            (
+                format!(
+                    "{JOIN}{SERVER}, client_auth_type: RequireAndVerifyClientCert}}}}{CLIENT}, \
+                     tls_cert_path: c, tls_key_path: k}}}}"
+                ),
+                "error generating grpc tls config: RequireAndVerifyClientCert needs client_ca_file",
+            ),
+            // What every server has in common is told once.
+            (
+                format!(
+                    "{JOIN}\nserver: {{tls_min_version: x, grpc_tls_config: {{cert_file: c, key_file: k}}}}{CLIENT}}}}}"
+                ),
+                "error generating http tls config: TLS version \"x\" not recognized",
+            ),
+        ] {
+            let told = faults(&text);
+            assert_eq!(told.len(), 1, "{text}: {told:?}");
+            assert!(told[0].starts_with(expected), "{text}: {}", told[0]);
+        }
+        let half = faults("server: {grpc_tls_config: {cert_file: c}}");
+        assert_eq!(half, ["error generating grpc tls config: cert_file and key_file go together"]);
+    }
+
+    #[test]
+    fn keys_of_encryption_without_an_effect_are_named() {
+        let paths = |text: &str| -> Vec<String> {
+            ignored(&format!("{text}{BUCKET}")).into_iter().map(|(path, _)| path).collect()
+        };
+        let plain = "memberlist: {join_members: [a], tls_ca_path: a}\n\
+                     ingester_client: {grpc_client_config: {tls_server_name: s, rate_limit: 1}}";
+        let expected = [
+            "ingester_client.grpc_client_config.rate_limit",
+            "ingester_client.grpc_client_config.tls_server_name",
+            "memberlist.tls_ca_path",
+        ];
+        assert_eq!(paths(plain), expected);
+        let alone = format!("{SERVER}}}}}");
+        let expected = ["server.grpc_tls_config.cert_file", "server.grpc_tls_config.key_file"];
+        assert_eq!(paths(&alone), expected);
+    }
 }

@@ -11,6 +11,48 @@ pub(super) const SERVER: &[Setting] = settings! {
     "server.grpc_listen_port", "server.grpc-listen-port",
         |c| Port(&mut c.cluster_keys.peer_listen),
         "Port on which a node of a cluster listens for the others.";
+    "server.grpc_tls_config.cert_file", "server.grpc-tls-cert-path",
+        |c| Text(&mut c.cluster_keys.tls.listener.cert_file),
+        "File with the certificate that a node shows to others which send it messages, followed by \
+         the certificates up to its issuer, as PEM. With it and the key the port for other nodes \
+         speaks TLS only, by tls_min_version and tls_cipher_suites. It goes with \
+         ingester_client.grpc_client_config.tls_enabled.";
+    "server.grpc_tls_config.key_file", "server.grpc-tls-key-path",
+        |c| Text(&mut c.cluster_keys.tls.listener.key_file),
+        "File with the private key of the certificate, as PEM.";
+    "server.grpc_tls_config.client_auth_type", "server.grpc-tls-client-auth",
+        |c| Text(&mut c.cluster_keys.tls.listener.client_auth_type),
+        "The certificate that other nodes must show, as in http_tls_config. \
+         RequireAndVerifyClientCert lets nobody else in.";
+    "server.grpc_tls_config.client_ca_file", "server.grpc-tls-ca-path",
+        |c| Text(&mut c.cluster_keys.tls.listener.client_ca_file),
+        "File with the certificates of the issuers of nodes, as PEM; needed if their certificates \
+         are verified.";
+};
+
+/// Messages to other nodes. Loki has these keys for its distributors.
+pub(super) const INGESTER_CLIENT: &[Setting] = settings! {
+    "ingester_client.grpc_client_config.tls_enabled", "ingester.client.tls-enabled",
+        |c| Bool(&mut c.cluster_keys.tls.messages.is_enabled),
+        "Whether a node sends messages to other nodes over TLS. It goes with \
+         server.grpc_tls_config.";
+    "ingester_client.grpc_client_config.tls_cert_path", "ingester.client.tls-cert-path",
+        |c| Text(&mut c.cluster_keys.tls.messages.cert_path),
+        "File with the certificate that a node shows to others which it sends messages, as PEM.";
+    "ingester_client.grpc_client_config.tls_key_path", "ingester.client.tls-key-path",
+        |c| Text(&mut c.cluster_keys.tls.messages.key_path),
+        "File with the private key of that certificate, as PEM.";
+    "ingester_client.grpc_client_config.tls_ca_path", "ingester.client.tls-ca-path",
+        |c| Text(&mut c.cluster_keys.tls.messages.ca_path),
+        "File with the certificates of the issuers that are trusted, as PEM. Empty means those of \
+         the system.";
+    "ingester_client.grpc_client_config.tls_server_name", "ingester.client.tls-server-name",
+        |c| Text(&mut c.cluster_keys.tls.messages.server_name),
+        "The name that certificates of all nodes are for. Empty means that each one is for the IP \
+         address of its node.";
+    "ingester_client.grpc_client_config.tls_insecure_skip_verify", "ingester.client.tls-insecure-skip-verify",
+        |c| Bool(&mut c.cluster_keys.tls.messages.insecure_skip_verify),
+        "Whether any certificate of a node is good.";
 };
 
 /// Loki's section for all its parts.
@@ -132,4 +174,24 @@ pub(super) const MEMBERLIST: &[Setting] = settings! {
     "memberlist.stream_timeout", "memberlist.stream-timeout",
         |c| Duration(&mut c.cluster_keys.gossip.stream_timeout),
         "Longest such exchange.";
+    "memberlist.tls_enabled", "memberlist.tls-enabled",
+        |c| Bool(&mut c.cluster_keys.tls.gossip.is_enabled),
+        "Whether gossip goes over TLS, by server.tls_min_version and server.tls_cipher_suites. Then \
+         all of it goes over TCP, and both sides show a certificate.";
+    "memberlist.tls_cert_path", "memberlist.tls-cert-path",
+        |c| Text(&mut c.cluster_keys.tls.gossip.cert_path),
+        "File with the certificate that a node shows to others, as PEM.";
+    "memberlist.tls_key_path", "memberlist.tls-key-path",
+        |c| Text(&mut c.cluster_keys.tls.gossip.key_path),
+        "File with the private key of that certificate, as PEM.";
+    "memberlist.tls_ca_path", "memberlist.tls-ca-path",
+        |c| Text(&mut c.cluster_keys.tls.gossip.ca_path),
+        "File with the certificates of the issuers of nodes, as PEM.";
+    "memberlist.tls_server_name", "memberlist.tls-server-name",
+        |c| Text(&mut c.cluster_keys.tls.gossip.server_name),
+        "The name that certificates of all nodes are for. Empty means that each one is for the IP \
+         address of its node.";
+    "memberlist.tls_insecure_skip_verify", "memberlist.tls-insecure-skip-verify",
+        |c| Bool(&mut c.cluster_keys.tls.gossip.insecure_skip_verify),
+        "Whether any certificate of a node is good.";
 };

@@ -22,9 +22,9 @@ use logsvc_shards::member::Routes;
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::types::Layout;
 
-use crate::bucket::Dialer;
 use crate::cluster::{MemberRequest, OneOfMany};
 use crate::config::{Config, Limits, LimitsView};
+use crate::dialer::Dialer;
 use crate::metrics::CoreMetrics;
 use crate::node::{Budgets, NodeState};
 use crate::services::{Component, State};

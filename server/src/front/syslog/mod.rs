@@ -117,7 +117,7 @@ async fn listen_plain<R: Runtime>(intake: &Rc<Intake<R>>, address: Option<Socket
 #[cfg(feature = "tls")]
 async fn listen_encrypted<R: Runtime>(intake: &Rc<Intake<R>>, address: Option<SocketAddr>) {
     let node = &intake.core.node;
-    let Some((address, acceptor)) = address.zip(node.entrance.tls.acceptor()) else { return };
+    let Some((address, acceptor)) = address.zip(node.entrance.tls.of_clients()) else { return };
     let Some(listener) = intake.listen(address) else { return };
     let listener = logsvc_tls::TlsListener::new(
         intake.core.runtime.clone(),
