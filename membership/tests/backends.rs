@@ -1,5 +1,7 @@
 //! Nodes on the real backends, over loopback.
 
+mod certified;
+
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,6 +16,8 @@ use logsvc_membership::settings::{JoinSettings, Settings};
 use logsvc_membership::vitals::{State, Vitals};
 use logsvc_runtime::monoio_backend::{MonoioDriver, launch};
 use logsvc_runtime::{LaunchOptions, Runtime, glommio_backend};
+
+use certified::{AUTHORITY, start_as};
 
 /// Nothing takes so long on a machine that works.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -41,37 +45,56 @@ async fn await_list<R: Runtime>(
 }
 
 async fn nodes_meet_and_part<R: Runtime>(runtime: R) {
+    meet_and_part(&runtime, async |settings, vitals| {
+        start(&runtime, settings, vitals).expect("it starts")
+    })
+    .await;
+}
+
+async fn nodes_meet_and_part_over_tls<R: Runtime>(runtime: R) {
+    let driver = runtime.driver_name().replace('/', "-");
+    let folder = format!("{}/gossip-{driver}", env!("CARGO_TARGET_TMPDIR"));
+    meet_and_part(&runtime, async |settings, vitals| {
+        let node = &AUTHORITY.node;
+        start_as(&runtime, &folder, node, settings, vitals).await.expect("it starts")
+    })
+    .await;
+}
+
+async fn meet_and_part<R: Runtime>(
+    runtime: &R,
+    start: impl AsyncFn(Settings, Vitals) -> Membership,
+) {
     let settings = |join_members: Vec<String>| Settings {
         bind_addr: vec![[127, 0, 0, 1].into()],
         bind_port: 0,
         join: JoinSettings { join_members, ..JoinSettings::default() },
         ..Settings::default()
     };
-    let first = start(&runtime, settings(Vec::new()), vitals("first")).expect("it starts");
+    let first = start(settings(Vec::new()), vitals("first")).await;
     let address = first.members().me.address;
     let join = vec![format!("dns+localhost:{}", address.port())];
-    let others = ["second", "third"]
-        .map(|name| start(&runtime, settings(join.clone()), vitals(name)).expect("it starts"));
-    let [second, third] = &others;
+    let second = &start(settings(join.clone()), vitals("second")).await;
+    let third = &start(settings(join), vitals("third")).await;
     for node in [&first, second, third] {
         node.joined().await.expect("the first one is there");
-        await_list(&runtime, node, |members| members.alive().count() == 3).await;
+        await_list(runtime, node, |members| members.alive().count() == 3).await;
     }
     second.change(Change::State(State::Active)).await;
     let is_active = |members: &Members| {
         members.named("second").any(|member| member.vitals.state == State::Active)
     };
-    await_list(&runtime, third, is_active).await;
+    await_list(runtime, third, is_active).await;
 
     // Who leaves in order is gone, and who does not is dead.
     third.leave().await;
     let is_gone = |members: &Members| members.named("third").next().is_none();
-    await_list(&runtime, &first, is_gone).await;
-    await_list(&runtime, second, is_gone).await;
+    await_list(runtime, &first, is_gone).await;
+    await_list(runtime, second, is_gone).await;
     second.stop();
     let is_dead =
         |members: &Members| members.named("second").all(|member| member.standing == Standing::Dead);
-    let members = await_list(&runtime, &first, is_dead).await;
+    let members = await_list(runtime, &first, is_dead).await;
     assert_eq!(members.alive().count(), 1);
     let traffic = members.traffic;
     assert!(traffic.sent > 0 && traffic.received > 0 && traffic.damaged == 0, "{traffic:?}");
@@ -85,12 +108,14 @@ fn options() -> LaunchOptions {
 #[test]
 fn on_epoll() {
     launch(&options(), MonoioDriver::Epoll, nodes_meet_and_part).expect("one core starts");
+    launch(&options(), MonoioDriver::Epoll, nodes_meet_and_part_over_tls).expect("it starts");
 }
 
 /// With io_uring where the kernel allows it, and epoll elsewhere.
 #[test]
 fn on_ring() {
     launch(&options(), MonoioDriver::Auto, nodes_meet_and_part).expect("one core starts");
+    launch(&options(), MonoioDriver::Auto, nodes_meet_and_part_over_tls).expect("it starts");
 }
 
 #[test]
@@ -105,4 +130,5 @@ fn on_glommio() {
         return;
     }
     on(nodes_meet_and_part).expect("one core starts");
+    on(nodes_meet_and_part_over_tls).expect("one core starts");
 }

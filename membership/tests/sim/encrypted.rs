@@ -1,107 +1,26 @@
 //! Gossip over TLS: both sides show certificates, and packets go over TCP.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use std::time::Duration;
 
-use logsvc_membership::driver::{StartError, start_encrypted};
 use logsvc_membership::engine::Change;
 use logsvc_membership::members::Standing;
-use logsvc_membership::membership::Membership;
 use logsvc_membership::settings::{JoinSettings, Settings};
-use logsvc_membership::vitals::Vitals;
-use logsvc_runtime::sim::SimRuntime;
-use logsvc_runtime::{Budget, Datagrams, Reader, Runtime, Writer};
+use logsvc_runtime::{Datagrams, Reader, Runtime, Writer};
 use logsvc_testkit::{SeedGuard, seeds};
-use logsvc_tls::{
-    ClientAuth, ClientTls, ClientTlsSettings, TlsAcceptor, TlsDialer, TlsListener, TlsSettings,
-};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, PKCS_ED25519,
-};
 
+use crate::certified::{AUTHORITY, start_as};
 use crate::lives::detection_limit;
 use crate::nodes::{Cluster, ip, joining, settings};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What all nodes are named in their certificates.
-const NAME: &str = "node.example";
-
-struct Identity {
-    certificate_pem: String,
-    key_pem: String,
-}
-
-/// An authority, whom it has certified, and whom another one has.
-struct Authority {
-    ca_pem: String,
-    node: Identity,
-    stranger: Identity,
-}
-
-static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| {
-    let ca = issuer("the authority");
-    let node = issue(&ca);
-    Authority { ca_pem: ca.pem(), node, stranger: issue(&issuer("another authority")) }
-});
-
-fn issuer(name: &str) -> CertifiedIssuer<'static, KeyPair> {
-    let mut params = CertificateParams::new(Vec::new()).expect("no names");
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let key = KeyPair::generate_for(&PKCS_ED25519).expect("a key");
-    CertifiedIssuer::self_signed(params, key).expect("a certificate")
-}
-
-fn issue(ca: &CertifiedIssuer<'static, KeyPair>) -> Identity {
-    let key = KeyPair::generate_for(&PKCS_ED25519).expect("a key");
-    let params = CertificateParams::new([NAME.to_owned()]).expect("a good name");
-    let certificate = params.signed_by(&key, ca).expect("a certificate");
-    Identity { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() }
-}
-
-/// Starts a node that shows what it is given, and asks others for a certificate of the authority.
-async fn start_as(
-    runtime: SimRuntime,
-    identity: &Identity,
-    settings: Settings,
-    vitals: Vitals,
-) -> Result<Membership, StartError> {
-    let folder = Path::new("/tls");
-    runtime.create_dir_all(folder).await.expect("a folder");
-    let file = async |name: &str, text: &str| -> Option<PathBuf> {
-        let path = folder.join(name);
-        runtime.replace_file(&path, text.as_bytes().to_vec()).await.expect("it is written");
-        Some(path)
-    };
-    let client = ClientTlsSettings {
-        ca_file: file("ca.pem", &AUTHORITY.ca_pem).await,
-        cert_file: file("node.pem", &identity.certificate_pem).await,
-        key_file: file("node.key", &identity.key_pem).await,
-        server_name: NAME.to_owned(),
-        insecure_skip_verify: false,
-    };
-    let client = ClientTls::load(&runtime, &client).await.expect("good files");
-    let server = TlsSettings {
-        certificates_pem: identity.certificate_pem.clone().into_bytes(),
-        key_pem: identity.key_pem.clone().into_bytes(),
-        client_auth: ClientAuth::RequireAndVerify,
-        client_ca_pem: AUTHORITY.ca_pem.clone().into_bytes(),
-        ..TlsSettings::default()
-    };
-    let acceptor = TlsAcceptor::new(&server).expect("good texts");
-    let (timeout, budget) = (settings.packet_dial_timeout, Budget::new("handshakes", 1 << 20));
-    let encrypted =
-        |listener| TlsListener::new(runtime.clone(), listener, &acceptor, timeout, budget.clone());
-    let dialer = TlsDialer::sharing(runtime.clone(), &client);
-    start_encrypted(&runtime, settings, vitals, dialer, encrypted)
-}
+/// Where certificates are, on the disk of each node.
+const FOLDER: &str = "/tls";
 
 fn start_at(cluster: &mut Cluster, place: usize) {
     cluster.start_by(place, settings(place), async |runtime, settings, vitals| {
-        start_as(runtime, &AUTHORITY.node, settings, vitals).await
+        start_as(&runtime, FOLDER, &AUTHORITY.node, settings, vitals).await
     });
 }
 
@@ -200,7 +119,7 @@ fn who_shows_no_good_certificate_is_not_let_in() {
         };
         if seed % 2 == 0 {
             cluster.start_by(3, retries(3), async |runtime, settings, vitals| {
-                start_as(runtime, &AUTHORITY.stranger, settings, vitals).await
+                start_as(&runtime, FOLDER, &AUTHORITY.stranger, settings, vitals).await
             });
         } else {
             cluster.start_with(3, retries(3));

@@ -1,6 +1,8 @@
 //! Nodes of a simulated world find each other, notice who dies, and agree again after whatever
 //! happens.
 
+#[path = "../certified/mod.rs"]
+mod certified;
 mod cuts;
 mod encrypted;
 mod hostile;

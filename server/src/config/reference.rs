@@ -117,7 +117,7 @@ server:
 
 The server speaks TLS 1.2 and 1.3, with HTTP/1.1. A client that speaks plain HTTP to
 the port gets 400 and `Client sent an HTTP request to an HTTPS server.` The server
-reads the files when it starts; a new certificate needs a restart. A handshake may
+reads the files when it starts, and again with SIGHUP or `POST /-/reload`. A handshake may
 take 10 seconds. Sessions are not resumed, so clients should keep their connections.
 The server takes certificates and keys from files only, not from the configuration
 file (`cert`, `key`, `client_ca`).
@@ -353,7 +353,6 @@ defined`, `CONFIG ERROR: invalid target, cannot run backend target with legacy r
 
 /// Errors of the interface that cannot occur.
 const STARTUP_ERRORS_ELSEWHERE: &[(&str, &str)] = &[
-    ("`error generating grpc tls config`", "there is no gRPC"),
     (
         "`use of multiple cache storage systems is not supported`, `no cache configured`",
         "the cache of answers is in memory",

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const STREAMS: i64 = 40;
 
 /// The nodes of a test: each has a loopback address of its own for the others.
-struct Cluster {
+pub(crate) struct Cluster {
     folder: DataDir,
     /// The second and the third byte of their addresses, which no other process has.
     net: (u8, u8),
@@ -30,18 +30,30 @@ struct Cluster {
 static TESTS: AtomicU8 = AtomicU8::new(0);
 
 impl Cluster {
-    fn new() -> Cluster {
+    pub(crate) fn new() -> Cluster {
         let process = std::process::id();
         let first = 10 * TESTS.fetch_add(1, Ordering::Relaxed);
         Cluster { folder: DataDir::new(), net: ((process >> 8) as u8 | 64, process as u8), first }
     }
 
-    fn ip(&self, node: u8) -> String {
+    pub(crate) fn ip(&self, node: u8) -> String {
         format!("127.{}.{}.{}", self.net.0, self.net.1, self.first + node)
     }
 
     /// Starts a node with an empty folder.
     fn start(&self, node: u8) -> Server {
+        self.start_with(node, &[])
+    }
+
+    /// The same with more flags.
+    pub(crate) fn start_with(&self, node: u8, more: &[String]) -> Server {
+        let mut server = self.launch_with(node, more);
+        server.await_ready().unwrap_or_else(|| panic!("not ready: {}", server.log_text()));
+        server
+    }
+
+    /// The same, without waiting.
+    pub(crate) fn launch_with(&self, node: u8, more: &[String]) -> Server {
         let (ip, path) = (self.ip(node), self.folder.path());
         let bucket = format!("--storage.bucket=file://{}", path.join("bucket").display());
         let mut args = vec![
@@ -53,14 +65,14 @@ impl Cluster {
             format!("--memberlist.bind-addr={ip}"),
         ];
         args.extend((1..=4).map(|other| format!("--memberlist.join={}", self.ip(other))));
-        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let args: Vec<&str> = args.iter().chain(more).map(String::as_str).collect();
         let data = path.join(format!("node-{node}-{}", now_ns()));
-        Server::start(&data, &args)
+        Server::launch(&data, &args)
     }
 }
 
 /// Where the entries of a test begin.
-fn base_ns() -> i64 {
+pub(crate) fn base_ns() -> i64 {
     now_ns() - 600 * SECOND_NS
 }
 
@@ -87,7 +99,7 @@ fn push(client: &mut Client, base: i64, number: i64) -> bool {
 
 /// Pushes again until it is acknowledged.
 #[track_caller]
-fn insist(client: &mut Client, base: i64, number: i64) {
+pub(crate) fn insist(client: &mut Client, base: i64, number: i64) {
     let begun = Instant::now();
     while !push(client, base, number) {
         assert!(begun.elapsed() < PATIENCE, "push {number} is not taken");
@@ -117,7 +129,7 @@ fn found(server: &Server, base: i64) -> Vec<String> {
 
 /// Each node finds one line of each stream for each number.
 #[track_caller]
-fn all_have(nodes: &[&Server], base: i64, count: i64) {
+pub(crate) fn all_have(nodes: &[&Server], base: i64, count: i64) {
     let mut expected: Vec<String> = (0..count)
         .flat_map(|number| (0..STREAMS).map(move |name| format!("{name} {number}")))
         .collect();

@@ -20,6 +20,8 @@ mod bucket;
 mod cluster;
 mod crash;
 mod deletion;
+#[cfg(feature = "tls")]
+mod encrypted_cluster;
 mod full_disk;
 mod health;
 mod intake_elasticsearch;

@@ -19,22 +19,23 @@ use crate::support::node::glommio_works;
 use crate::support::{DataDir, Reply, Server, body, entry, now_ns, query, stream};
 use crate::syslog;
 
-type Stream = StreamOwned<ClientConnection, TcpStream>;
+pub(crate) type Stream = StreamOwned<ClientConnection, TcpStream>;
 
 /// A folder with the files of an authority, a server and two clients, the second of
 /// which another authority has issued.
-struct Files {
+pub(crate) struct Files {
     folder: DataDir,
+    authority: CertifiedIssuer<'static, KeyPair>,
 }
 
 impl Files {
-    fn new() -> Files {
+    pub(crate) fn new() -> Files {
         let folder = DataDir::new();
-        let files = Files { folder };
-        let ours = issuer("ours");
+        let files = Files { folder, authority: issuer("ours") };
+        let ours = &files.authority;
         files.write("ca.pem", &ours.pem());
-        files.issue("server", &ours);
-        files.issue("client", &ours);
+        files.issue("server", ours);
+        files.issue("client", ours);
         files.issue("stranger", &issuer("another"));
         files
     }
@@ -48,6 +49,11 @@ impl Files {
         self.write(&format!("{name}.key"), &key.serialize_pem());
     }
 
+    /// Gives the server another certificate of the same authority.
+    pub(crate) fn renew(&self) {
+        self.issue("server", &self.authority);
+    }
+
     fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).expect("the folder can be written");
     }
@@ -56,7 +62,7 @@ impl Files {
         self.folder.path().join(name)
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(crate) fn text(&self, name: &str) -> String {
         self.path(name).to_str().expect("a path in UTF-8").to_owned()
     }
 
@@ -79,7 +85,7 @@ impl Files {
         self.connect_to(server.address(), identity)
     }
 
-    fn connect_to(&self, address: &str, identity: Option<&str>) -> BufReader<Stream> {
+    pub(crate) fn connect_to(&self, address: &str, identity: Option<&str>) -> BufReader<Stream> {
         let mut roots = RootCertStore::empty();
         let ca = CertificateDer::from_pem_file(self.path("ca.pem")).expect("PEM");
         roots.add(ca).expect("an authority");
@@ -111,12 +117,15 @@ fn issuer(name: &str) -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("signed")
 }
 
-fn exchange(connection: &mut BufReader<Stream>, request: &[u8]) -> std::io::Result<Reply> {
+pub(crate) fn exchange(
+    connection: &mut BufReader<Stream>,
+    request: &[u8],
+) -> std::io::Result<Reply> {
     connection.get_mut().write_all(request)?;
     read_reply(connection, false)
 }
 
-fn get(target: &str) -> Vec<u8> {
+pub(crate) fn get(target: &str) -> Vec<u8> {
     format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()
 }
 

@@ -17,7 +17,8 @@ each entry before its push is answered, whatever node is lost.
 
 Nodes find each other by gossip, over UDP and TCP on `memberlist.bind_port`, and talk to each other on
 `server.grpc_listen_port`. Whoever reaches these ports can make nodes believe anything about each other:
-they belong in a private network. Nodes of one cluster run logsvc; a ring with Loki is not possible.
+they belong in a private network, or speak [TLS](cluster.md#encryption). Nodes of one cluster run logsvc; a
+ring with Loki is not possible.
 
 Each node needs an address that the others can reach. If no key says one, the node takes the first
 address of the machine that is neither its loopback nor link-local, IPv4 first; of the interfaces
