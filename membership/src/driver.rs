@@ -233,5 +233,5 @@ fn take_part<R: Runtime, D: Dial, L: Listener + 'static>(
         stop.clone(),
     );
     drop(runtime.spawn(owner.run()));
-    Ok(Membership::gossip(view, commands, joined, stop))
+    Ok(Membership::driven(view, commands, joined, stop))
 }

@@ -55,23 +55,20 @@ pub struct Membership {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Gossip {
-        commands: flume::Sender<Command>,
-        joined: Joined,
-        stop: Latch,
-    },
+    /// A task speaks with others.
+    Driven { commands: flume::Sender<Command>, joined: Joined, stop: Latch },
     /// One node, no network (`inmemory`).
     Alone,
 }
 
 impl Membership {
-    pub(crate) fn gossip(
+    pub(crate) fn driven(
         view: View,
         commands: flume::Sender<Command>,
         joined: Joined,
         stop: Latch,
     ) -> Membership {
-        Membership { view, kind: Kind::Gossip { commands, joined, stop } }
+        Membership { view, kind: Kind::Driven { commands, joined, stop } }
     }
 
     /// The membership of a node that has no others (`inmemory`). It uses no network.
@@ -114,7 +111,7 @@ impl Membership {
     /// So many attempts have failed as the settings allow. The node goes on trying. Whether the
     /// process is to end is a setting, too.
     pub async fn joined(&self) -> Result<(), JoinFailed> {
-        let Kind::Gossip { joined, .. } = &self.kind else { return Ok(()) };
+        let Kind::Driven { joined, .. } = &self.kind else { return Ok(()) };
         joined.over.wait().await;
         if joined.has_failed.load(Ordering::Acquire) { Err(JoinFailed) } else { Ok(()) }
     }
@@ -124,7 +121,7 @@ impl Membership {
     pub async fn change(&self, change: Change) {
         match &self.kind {
             // A node that has left has nothing to say.
-            Kind::Gossip { commands, .. } => {
+            Kind::Driven { commands, .. } => {
                 let _ = commands.send_async(Command::Change(change)).await;
             }
             Kind::Alone => self.view.update(|members| {
@@ -138,7 +135,7 @@ impl Membership {
     /// # Errors
     /// There is no such member, or it is alive, or this node does not take part any more.
     pub async fn forget(&self, instance: &str) -> Result<(), ForgetError> {
-        let Kind::Gossip { commands, .. } = &self.kind else {
+        let Kind::Driven { commands, .. } = &self.kind else {
             let is_known = self.members().named(instance).next().is_some();
             return Err(if is_known { ForgetError::Alive } else { ForgetError::Unknown });
         };
@@ -152,7 +149,7 @@ impl Membership {
     /// after `leave_timeout`.
     pub async fn leave(&self) {
         match &self.kind {
-            Kind::Gossip { commands, .. } => {
+            Kind::Driven { commands, .. } => {
                 let (reply, answer) = flume::bounded(1);
                 if commands.send_async(Command::Leave { reply }).await.is_ok() {
                     let _ = answer.recv_async().await;
@@ -164,7 +161,7 @@ impl Membership {
 
     /// Stops without a word. Others will take this node for dead.
     pub fn stop(&self) {
-        if let Kind::Gossip { stop, .. } = &self.kind {
+        if let Kind::Driven { stop, .. } = &self.kind {
             stop.trigger();
         }
     }

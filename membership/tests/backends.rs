@@ -59,6 +59,27 @@ async fn nodes_meet_and_part_over_tls<R: Runtime>(runtime: R) {
         start_as(&runtime, &folder, node, settings, vitals).await.expect("it starts")
     })
     .await;
+    who_is_not_known_is_not_let_in(&runtime, &folder).await;
+}
+
+async fn who_is_not_known_is_not_let_in<R: Runtime>(runtime: &R, folder: &str) {
+    let settings = |join_members| Settings {
+        bind_addr: vec![[127, 0, 0, 1].into()],
+        bind_port: 0,
+        join: JoinSettings { join_members, max_join_retries: 1, ..JoinSettings::default() },
+        ..Settings::default()
+    };
+    let start = async |identity, name, join| {
+        let started = start_as(runtime, folder, identity, settings(join), vitals(name)).await;
+        started.expect("it starts")
+    };
+    let first = start(&AUTHORITY.node, "first", Vec::new()).await;
+    let join = vec![first.members().me.address.to_string()];
+    let stranger = start(&AUTHORITY.stranger, "stranger", join).await;
+    assert!(stranger.joined().await.is_err(), "nobody has let it in");
+    assert_eq!(first.members().list.len(), 1);
+    stranger.stop();
+    first.stop();
 }
 
 async fn meet_and_part<R: Runtime>(

@@ -23,7 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("logsvc-store", &["logsvc-runtime", "logsvc-http"]),
     ("logsvc-cluster", &["logsvc-runtime"]),
     // Its tests gossip over TLS.
-    ("logsvc-membership", &["logsvc-runtime", "logsvc-tls"]),
+    ("logsvc-membership", &["logsvc-runtime", "logsvc-http", "logsvc-tls"]),
     ("logsvc-segment", &["logsvc-runtime", "logsvc-proto", "logsvc-logql"]),
     (
         "logsvc-shards",

@@ -160,8 +160,13 @@ pub(super) const ORDERS: &[Order] = &[
             "members wire",
             "engine",
             "membership",
-            "driver",
+            "driver etcd",
         ],
+    },
+    Order {
+        krate: "membership",
+        module: "etcd",
+        floors: &["self", "api settings", "client roster", "driver"],
     },
     Order {
         krate: "membership",

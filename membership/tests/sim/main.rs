@@ -5,6 +5,7 @@
 mod certified;
 mod cuts;
 mod encrypted;
+mod etcd;
 mod hostile;
 mod joining;
 mod leaving;
