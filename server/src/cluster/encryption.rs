@@ -1,4 +1,4 @@
-//! TLS of what a node tells others: the files of its clients, which all cores share, and gossip.
+//! TLS of what a node tells others and etcd: the files of its clients, which all cores share, and gossip.
 //!
 //! Guarantees: files are read before the node joins. Those that are read again hold for connections that
 //! begin from then on.
@@ -35,6 +35,7 @@ mod spoken {
     pub(crate) struct Encryption {
         messages: OnceLock<ClientTls>,
         gossip: OnceLock<ClientTls>,
+        etcd: OnceLock<ClientTls>,
     }
 
     impl Encryption {
@@ -50,6 +51,7 @@ mod spoken {
             let clients = [
                 (&self.messages, &config.messages, "ingester_client.grpc_client_config"),
                 (&self.gossip, &config.gossip, "memberlist"),
+                (&self.etcd, &config.etcd, "common.ring.kvstore.etcd"),
             ];
             for (slot, client, section) in clients {
                 if client.is_enabled && slot.get().is_none() {
@@ -63,7 +65,12 @@ mod spoken {
 
         /// Takes the files that another one has read.
         pub(crate) fn replace(&self, with: &Encryption) {
-            for (slot, newer) in [(&self.messages, &with.messages), (&self.gossip, &with.gossip)] {
+            let slots = [
+                (&self.messages, &with.messages),
+                (&self.gossip, &with.gossip),
+                (&self.etcd, &with.etcd),
+            ];
+            for (slot, newer) in slots {
                 if let (Some(current), Some(newer)) = (slot.get(), newer.get()) {
                     current.replace(newer);
                 }
@@ -73,6 +80,11 @@ mod spoken {
         /// Opens connections for messages; `None` if they are plain.
         pub(crate) fn messages<R: Runtime>(&self, runtime: &R) -> Option<Dialer<R>> {
             Some(Dialer::sharing(runtime.clone(), self.messages.get()?))
+        }
+
+        /// Opens connections to etcd; `None` if they are plain.
+        pub(crate) fn etcd<R: Runtime>(&self, runtime: &R) -> Option<Dialer<R>> {
+            Some(Dialer::sharing(runtime.clone(), self.etcd.get()?))
         }
 
         /// Begins to take part in gossip.
@@ -138,6 +150,11 @@ mod unspoken {
 
         /// None.
         pub(crate) fn messages<R: Runtime>(&self, _runtime: &R) -> Option<Dialer<R>> {
+            None
+        }
+
+        /// None.
+        pub(crate) fn etcd<R: Runtime>(&self, _runtime: &R) -> Option<Dialer<R>> {
             None
         }
 

@@ -10,8 +10,10 @@ use logsvc_cluster::map::{Epoch, MemberInfo, State};
 use logsvc_cluster::member::{Answer, Input, Stop};
 use logsvc_cluster::settings::Settings;
 use logsvc_membership::engine::Change;
+use logsvc_membership::etcd::{self, EtcdSettings};
 use logsvc_membership::membership::Membership;
-use logsvc_membership::vitals::State as Vital;
+use logsvc_membership::settings::Settings as GossipSettings;
+use logsvc_membership::vitals::{State as Vital, Vitals};
 use logsvc_runtime::mesh::Inbox;
 use logsvc_runtime::{Latch, PlainDialer, Runtime};
 use logsvc_shards::common::{CommonFiles, CommonLog, CommonSweep, SweepConfig};
@@ -70,10 +72,9 @@ pub(crate) fn join<R: Runtime>(
         writer_epoch: Some(me.0),
         map_number: 0,
     };
-    let (membership, address) =
-        membership::start(runtime, settings, me_told, |settings, vitals| {
-            shared.encryption.start_gossip(runtime, node, settings, vitals)
-        })?;
+    let etcd = settings.etcd.as_ref();
+    let begin = |settings, vitals| begin(runtime, node, &shared, etcd, settings, vitals);
+    let (membership, address) = membership::start(runtime, settings, me_told, begin)?;
     shared.set_membership(membership.clone());
     let name = settings.instance_id.clone();
     let owns = settings.parts.has(Part::Ingester);
@@ -137,6 +138,31 @@ pub(crate) fn join<R: Runtime>(
         has_ended.trigger();
     });
     Ok(MemberTask { handle, common, membership, shared, running, ended, stop })
+}
+
+/// Begins to take part in gossip, or in what is in its place.
+fn begin<R: Runtime>(
+    runtime: &R,
+    node: &NodeState,
+    shared: &OneOfMany,
+    etcd: Option<&EtcdSettings>,
+    settings: GossipSettings,
+    vitals: Vitals,
+) -> Result<Membership, String> {
+    let encryption = &shared.encryption;
+    let Some(etcd) = etcd else {
+        let started = encryption.start_gossip(runtime, node, settings, vitals);
+        return started.map_err(|error| error.to_string());
+    };
+    let address = vitals.transport.ok_or("this node does not say where it listens for others")?;
+    let started = match encryption.etcd(runtime) {
+        Some(dialer) => etcd::start(runtime, etcd, vitals, address, dialer),
+        None => {
+            let dialer = PlainDialer::new(runtime.clone());
+            etcd::start(runtime, etcd, vitals, address, dialer)
+        }
+    };
+    started.map_err(|error| error.to_string())
 }
 
 impl<R: Runtime> MemberTask<R> {

@@ -1,4 +1,4 @@
-//! Starts the gossip of a node that is one of many, and finds the address that others use.
+//! Starts the gossip of a node that is one of many, or what is in its place, and finds the address that others use.
 //!
 //! Guarantees: nothing here waits for another node, except [`joined`], which ends whether or not
 //! anybody answers. A node that has an address of its own never advertises its loopback.
@@ -8,7 +8,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use logsvc_membership::driver::StartError;
 use logsvc_membership::membership::Membership;
 use logsvc_membership::settings::Settings;
 use logsvc_membership::vitals::Vitals;
@@ -33,7 +32,7 @@ pub(crate) struct Me {
 }
 
 /// Begins to take part in the gossip, and tells where other nodes reach this one. It goes on until the
-/// node leaves or stops. `begin` starts the gossip. For core 0.
+/// node leaves or stops. `begin` starts the gossip, or what is in its place. For core 0.
 ///
 /// # Errors
 /// The machine has no address that others could use, or the ports cannot be listened on.
@@ -41,7 +40,7 @@ pub(crate) fn start<R: Runtime>(
     runtime: &R,
     config: &ClusterConfig,
     me: Me,
-    begin: impl FnOnce(Settings, Vitals) -> Result<Membership, StartError>,
+    begin: impl FnOnce(Settings, Vitals) -> Result<Membership, String>,
 ) -> Result<(Membership, SocketAddr), String> {
     let ip = advertised(config)?;
     let vitals = vitals(config, ip, me, runtime.unix_nanos());
@@ -54,7 +53,7 @@ pub(crate) fn start<R: Runtime>(
         "this node is one of a cluster"
     );
     let address = SocketAddr::new(ip.to_canonical(), me.peer_port);
-    let membership = begin(settings, vitals).map_err(|error| error.to_string())?;
+    let membership = begin(settings, vitals)?;
     Ok((membership, address))
 }
 
@@ -221,6 +220,7 @@ mod tests {
             zone: "z".to_owned(),
             peer_listen: ([0, 0, 0, 0], 9095).into(),
             tls: ClusterTls::default(),
+            etcd: None,
             membership: Settings {
                 bind_addr: vec![[127, 0, 0, 1].into()],
                 bind_port: 0,
@@ -236,7 +236,9 @@ mod tests {
         config: &ClusterConfig,
         me: Me,
     ) -> Result<(Membership, SocketAddr), String> {
-        start(runtime, config, me, |settings, vitals| driver::start(runtime, settings, vitals))
+        start(runtime, config, me, |settings, vitals| {
+            driver::start(runtime, settings, vitals).map_err(|error| error.to_string())
+        })
     }
 
     const ME: Me = Me {

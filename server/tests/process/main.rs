@@ -22,6 +22,7 @@ mod crash;
 mod deletion;
 #[cfg(feature = "tls")]
 mod encrypted_cluster;
+mod etcd_cluster;
 mod full_disk;
 mod health;
 mod intake_elasticsearch;

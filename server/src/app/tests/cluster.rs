@@ -110,6 +110,7 @@ impl World {
             zone: String::new(),
             interface_names: Vec::new(),
             tls: ClusterTls::default(),
+            etcd: None,
             peer_listen: SocketAddr::new(ip(node), PEER_PORT),
             membership,
         });

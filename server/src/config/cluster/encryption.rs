@@ -1,5 +1,6 @@
 //! TLS between the nodes of a cluster: of the listener for other nodes (`server.grpc_tls_config`), of
-//! messages to them (`ingester_client.grpc_client_config`), and of gossip (`memberlist`).
+//! messages to them (`ingester_client.grpc_client_config`), of gossip (`memberlist`), and of requests to
+//! etcd in place of it (`common.ring.kvstore.etcd`).
 //!
 //! Guarantee: all nodes have one configuration, so one that cannot work between two such nodes is an
 //! error at the start, and not a cluster whose nodes do not hear each other.
@@ -11,6 +12,9 @@ const LISTENER: &str = "server.grpc_tls_config";
 /// The section of messages to others.
 const MESSAGES: &str = "ingester_client.grpc_client_config";
 
+/// The section of requests to etcd.
+const ETCD: &str = "common.ring.kvstore.etcd";
+
 /// What nodes encrypt of what they tell each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ClusterTls {
@@ -20,6 +24,8 @@ pub(crate) struct ClusterTls {
     pub(crate) messages: ClientTlsConfig,
     /// Gossip, in both directions.
     pub(crate) gossip: ClientTlsConfig,
+    /// Requests to etcd.
+    pub(crate) etcd: ClientTlsConfig,
 }
 
 /// How a client speaks TLS. An empty text is a setting that is not set.
@@ -81,8 +87,9 @@ impl ClusterTls {
     }
 
     /// All files that are named.
-    pub(crate) fn files(&self) -> [&str; 9] {
+    pub(crate) fn files(&self) -> [&str; 12] {
         let (listener, messages, gossip) = (&self.listener, &self.messages, &self.gossip);
+        let etcd = &self.etcd;
         [
             &listener.cert_file,
             &listener.key_file,
@@ -93,6 +100,9 @@ impl ClusterTls {
             &gossip.cert_path,
             &gossip.key_path,
             &gossip.ca_path,
+            &etcd.cert_path,
+            &etcd.key_path,
+            &etcd.ca_path,
         ]
     }
 
@@ -158,9 +168,18 @@ impl ClusterTls {
         faults
     }
 
+    /// The fault of what is said of etcd, if there is one.
+    pub(super) fn etcd_fault(&self) -> Option<String> {
+        if self.etcd.is_enabled && !cfg!(feature = "tls") {
+            return Some(format!("{ETCD}.tls_enabled: this build has no TLS"));
+        }
+        let is_half = self.etcd.is_half();
+        is_half.then(|| format!("{ETCD}: tls_cert_path and tls_key_path go together"))
+    }
+
     /// Why a setting at this path does nothing, if it does: TLS is not enabled.
     pub(super) fn reason_without_effect(&self, path: &str) -> Option<&'static str> {
-        let rows = [(&self.messages, MESSAGES), (&self.gossip, "memberlist")];
+        let rows = [(&self.messages, MESSAGES), (&self.gossip, "memberlist"), (&self.etcd, ETCD)];
         let is_vain = rows.into_iter().any(|(client, section)| {
             let key = path.strip_prefix(section).and_then(|rest| rest.strip_prefix(".tls_"));
             !client.is_enabled && key.is_some_and(|key| key != "enabled")

@@ -6,6 +6,7 @@ use logsvc_membership::settings::Settings;
 
 use super::super::choice::Choice;
 use super::encryption::ClusterTls;
+use super::etcd::EtcdKeys;
 use super::{ONE_NODE, Said};
 
 /// The port for other nodes, as in Loki.
@@ -24,11 +25,13 @@ pub(crate) enum RingStore {
     InMemory,
     /// By gossip.
     Memberlist,
+    /// By keys in etcd.
+    Etcd,
 }
 
 impl Choice for RingStore {
     fn words(&self) -> &'static str {
-        "inmemory|memberlist"
+        "inmemory|memberlist|etcd"
     }
 
     fn word(&self) -> &'static str {
@@ -36,6 +39,7 @@ impl Choice for RingStore {
             RingStore::Unsaid => "",
             RingStore::InMemory => "inmemory",
             RingStore::Memberlist => "memberlist",
+            RingStore::Etcd => "etcd",
         }
     }
 
@@ -44,6 +48,7 @@ impl Choice for RingStore {
             "" => RingStore::Unsaid,
             "inmemory" => RingStore::InMemory,
             "memberlist" => RingStore::Memberlist,
+            "etcd" => RingStore::Etcd,
             _ => return false,
         };
         true
@@ -51,11 +56,11 @@ impl Choice for RingStore {
 
     fn fault(&self, word: &str) -> String {
         match word {
-            "consul" | "etcd" | "multi" => format!(
-                "{word} is not supported: nodes find each other by gossip (memberlist), and the \
-                 bucket decides what only one of them may do"
+            "consul" | "multi" => format!(
+                "{word} is not supported: nodes find each other by gossip (memberlist) or by etcd, \
+                 and the bucket decides what only one of them may do"
             ),
-            word => format!("{word:?} is neither inmemory nor memberlist"),
+            word => format!("{word:?} is none of inmemory, memberlist and etcd"),
         }
     }
 }
@@ -87,6 +92,8 @@ pub(crate) struct ClusterSettings {
     pub(crate) persists_tokens: bool,
     /// `server.grpc_listen_address` and `server.grpc_listen_port`.
     pub(crate) peer_listen: SocketAddr,
+    /// `common.ring.kvstore.etcd`.
+    pub(crate) etcd: EtcdKeys,
     /// `server.grpc_tls_config`, `ingester_client.grpc_client_config` and the same of `memberlist`.
     pub(crate) tls: ClusterTls,
     /// `memberlist.node_name`.
@@ -117,6 +124,7 @@ impl Default for ClusterSettings {
             replication_factor: REPLICATION_FACTOR,
             persists_tokens: false,
             peer_listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), PEER_PORT),
+            etcd: EtcdKeys::default(),
             tls: ClusterTls::default(),
             node_name: String::new(),
             bind_addr: Vec::new(),
@@ -134,10 +142,15 @@ impl ClusterSettings {
         said.into_iter().find(|store| *store != RingStore::Unsaid).unwrap_or_default()
     }
 
+    /// Whether nodes find each other by etcd.
+    pub(super) fn is_by_etcd(&self) -> bool {
+        self.store() == RingStore::Etcd
+    }
+
     /// Whether the node is one of many.
     pub(crate) fn is_cluster(&self) -> bool {
         match self.store() {
-            RingStore::Memberlist => true,
+            RingStore::Memberlist | RingStore::Etcd => true,
             RingStore::InMemory => false,
             RingStore::Unsaid => !self.gossip.join.join_members.is_empty(),
         }
@@ -163,7 +176,7 @@ pub(super) fn without_effect(
     said: &Said<'_>,
 ) -> Vec<(&'static str, &'static str)> {
     let why = match keys.store() {
-        RingStore::Memberlist => return without_effect_in_cluster(keys, said),
+        RingStore::Memberlist | RingStore::Etcd => return without_effect_in_cluster(keys, said),
         RingStore::Unsaid if keys.is_cluster() => return without_effect_in_cluster(keys, said),
         RingStore::Unsaid => ONE_NODE,
         RingStore::InMemory => "there is one node, since kvstore.store is inmemory",
@@ -174,6 +187,20 @@ pub(super) fn without_effect(
     // A value that is the default says nothing, for example in a file that was printed.
     let given = said.given.iter().copied().filter(|path| said.changed.contains(path));
     given.filter(is_of_clusters).map(|path| (path, why)).collect()
+}
+
+/// Why a key of the way in which nodes do not find each other does nothing.
+fn of_other_store(path: &str, is_by_etcd: bool) -> Option<&'static str> {
+    // They tell addresses and names, too.
+    const OF_NODES: [&str; 3] =
+        ["memberlist.node_name", "memberlist.bind_addr", "memberlist.advertise_addr"];
+    let is_of_gossip = path.starts_with("memberlist.") && !OF_NODES.contains(&path);
+    let is_of_etcd =
+        path.starts_with("common.ring.kvstore.") && path != "common.ring.kvstore.store";
+    match is_by_etcd {
+        true => is_of_gossip.then_some("nodes find each other by etcd"),
+        false => is_of_etcd.then_some("nodes find each other by gossip: see memberlist"),
+    }
 }
 
 fn without_effect_in_cluster(
@@ -189,8 +216,11 @@ fn without_effect_in_cluster(
     let rows = [(replicas, keys.replication_factor > 1), (tokens, keys.persists_tokens)];
     let vain =
         rows.into_iter().filter(|((path, _), is_meant)| *is_meant && said.given.contains(path));
-    let unencrypted = said.given.iter().filter(|path| said.changed.contains(path));
-    let unencrypted =
-        unencrypted.filter_map(|path| Some((*path, keys.tls.reason_without_effect(path)?)));
-    vain.map(|(row, _)| row).chain(unencrypted).collect()
+    // A value that is the default says nothing, for example in a file that was printed.
+    let changed = said.given.iter().filter(|path| said.changed.contains(path));
+    let others = changed.filter_map(|path| {
+        let of_other_store = || of_other_store(path, keys.is_by_etcd());
+        Some((*path, keys.tls.reason_without_effect(path).or_else(of_other_store)?))
+    });
+    vain.map(|(row, _)| row).chain(others).collect()
 }

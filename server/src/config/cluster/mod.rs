@@ -2,8 +2,8 @@
 //! the keys of Loki that go with them.
 //!
 //! [`decide`] makes one value of all of them, [`ClusterConfig`]. There is one if and only if the ring
-//! is kept by `memberlist`: because `kvstore.store` says so, or because `memberlist.join_members` names
-//! somebody and `kvstore.store` says nothing. Many nodes share a bucket, and a push is answered when
+//! is kept by `memberlist` or `etcd`: because `kvstore.store` says so, or because `memberlist.join_members`
+//! names somebody and `kvstore.store` says nothing. Many nodes share a bucket, and a push is answered when
 //! its entries are there, so a cluster without a bucket is an error, and so is
 //! `wal.durability: local` on a node that stores entries.
 //!
@@ -15,12 +15,14 @@
 
 mod conflicts;
 mod encryption;
+mod etcd;
 mod keys;
 #[cfg(test)]
 mod tests;
 
 use std::net::{IpAddr, SocketAddr};
 
+use logsvc_membership::etcd::EtcdSettings;
 use logsvc_membership::settings::{Settings, SettingsError};
 use logsvc_membership::vitals::Vitals;
 use logsvc_shards::wal::SyncPolicy;
@@ -54,6 +56,8 @@ pub(crate) struct ClusterConfig {
     pub(crate) tls: ClusterTls,
     /// Settings of the gossip. `advertise_addr` is there if `advertise_ip` is.
     pub(crate) membership: Settings,
+    /// etcd in place of gossip.
+    pub(crate) etcd: Option<EtcdSettings>,
 }
 
 /// What cannot be done without a cluster.
@@ -107,10 +111,16 @@ pub(super) fn decide(
             errors.push(text.to_owned());
         }
     };
+    let store = match keys.is_by_etcd() {
+        true => "etcd",
+        false => "memberlist, which memberlist.join_members means as well,",
+    };
     need(
         config.bucket.is_some() || !is_bucket_known,
-        "common.ring.kvstore.store: memberlist, which memberlist.join_members means as well, needs a \
-         bucket that all nodes share: set storage.bucket",
+        &format!(
+            "common.ring.kvstore.store: {store} needs a bucket that all nodes share: set \
+             storage.bucket"
+        ),
     );
     need(
         config.wal.durability == Durability::Store,
@@ -135,10 +145,13 @@ impl ClusterSettings {
     fn resolve(
         &self,
         parts: Parts,
-        tls: ClusterTls,
+        mut tls: ClusterTls,
         environment: &Environment<'_>,
     ) -> Result<ClusterConfig, Vec<String>> {
         let mut faults = tls.faults();
+        let heartbeat_timeout = self.gossip.heartbeat_timeout;
+        let etcd =
+            self.is_by_etcd().then(|| self.etcd.resolve(heartbeat_timeout, &mut tls, &mut faults));
         let addresses = [
             ("common.ring.instance_addr", &self.ring_instance_addr),
             ("common.instance_addr", &self.instance_addr),
@@ -200,6 +213,7 @@ impl ClusterSettings {
             peer_listen: self.peer_listen,
             tls,
             membership,
+            etcd,
         })
     }
 

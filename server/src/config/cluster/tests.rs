@@ -181,12 +181,12 @@ fn what_no_cluster_can_run_with_is_refused() {
             "common.ring.kvstore.store: consul is not supported: nodes find each other by gossip",
         ),
         (
-            "ingester: {lifecycler: {ring: {kvstore: {store: etcd}}}}".to_owned(),
-            "ingester.lifecycler.ring.kvstore.store: etcd is not supported",
+            "ingester: {lifecycler: {ring: {kvstore: {store: multi}}}}".to_owned(),
+            "ingester.lifecycler.ring.kvstore.store: multi is not supported",
         ),
         (
             "common: {ring: {kvstore: {store: x}}}".to_owned(),
-            "common.ring.kvstore.store: \"x\" is neither inmemory nor memberlist",
+            "common.ring.kvstore.store: \"x\" is none of inmemory, memberlist and etcd",
         ),
         (
             format!("{JOIN}}}\nwal: {{durability: local}}"),
@@ -348,6 +348,43 @@ fn who_stores_no_entries_needs_no_durable_log() {
     assert!(!errors(&text("write")).is_empty());
 }
 
+#[test]
+fn etcd_may_take_the_place_of_gossip() {
+    const ETCD: &str = "common: {ring: {kvstore: {store: etcd, etcd: {endpoints: [e1:2379]";
+    let found = cluster(&format!("{ETCD}}}}}, heartbeat_timeout: 30s}}}}"));
+    let etcd = found.etcd.expect("there is etcd");
+    assert_eq!(etcd.endpoints, ["e1:2379"]);
+    assert_eq!((etcd.prefix.as_str(), etcd.is_secure), ("collectors/", false));
+    let times = (etcd.dial_timeout, etcd.heartbeat_timeout);
+    assert_eq!(times, (Duration::from_secs(10), Duration::from_secs(30)));
+    let text = format!("{ETCD}, dial_timeout: 1s, username: u, password: p}}, prefix: p/}}}}}}");
+    let etcd = cluster(&text).etcd.expect("there is etcd");
+    assert_eq!((etcd.username.as_str(), etcd.password.as_str()), ("u", "p"));
+    assert_eq!((etcd.prefix.as_str(), etcd.dial_timeout), ("p/", Duration::from_secs(1)));
+    assert_eq!(cluster("memberlist: {join_members: [a]}").etcd, None);
+
+    let none = faults("common: {ring: {kvstore: {store: etcd}}}");
+    assert_eq!(none.len(), 1, "{none:?}");
+    assert!(none[0].starts_with("common.ring.kvstore.etcd.endpoints: name at least one"));
+    let half = faults(&format!("{ETCD}, username: u}}}}}}}}"));
+    assert_eq!(half, ["common.ring.kvstore.etcd.username and password go together"]);
+    let alone = errors(&format!("{ETCD}}}}}}}}}"));
+    assert_eq!(alone.len(), 1, "{alone:?}");
+    let expected = "common.ring.kvstore.store: etcd needs a bucket that all nodes share";
+    assert!(alone[0].starts_with(expected), "{alone:?}");
+
+    let paths = |text: &str| -> Vec<String> {
+        ignored(&format!("{text}{BUCKET}")).into_iter().map(|(path, _)| path).collect()
+    };
+    let both =
+        format!("{ETCD}, max_retries: 1}}}}}}}}\nmemberlist: {{join_members: [a], node_name: n}}");
+    let expected = ["common.ring.kvstore.etcd.max_retries", "memberlist.join_members"];
+    assert_eq!(paths(&both), expected);
+    let gossip = both.replace("store: etcd", "store: memberlist");
+    let expected = ["common.ring.kvstore.etcd.max_retries", "common.ring.kvstore.etcd.endpoints"];
+    assert_eq!(paths(&gossip), expected);
+}
+
 #[cfg(feature = "tls")]
 mod encryption {
     use super::*;
@@ -393,7 +430,7 @@ memberlist:
             insecure_skip_verify,
         };
         assert_eq!((&found.messages, &found.gossip), (&client(1, true), &client(2, false)));
-        assert_eq!(found.files(), ["c", "k", "a", "c1", "k1", "a1", "c2", "k2", "a2"]);
+        assert_eq!(found.files(), ["c", "k", "a", "c1", "k1", "a1", "c2", "k2", "a2", "", "", ""]);
         let listener = &found.listener;
         assert_eq!(listener.client_auth_type, "RequireAndVerifyClientCert");
         // Versions and suites are those of the HTTP server.
@@ -486,5 +523,27 @@ memberlist:
         let alone = format!("{SERVER}}}}}");
         let expected = ["server.grpc_tls_config.cert_file", "server.grpc_tls_config.key_file"];
         assert_eq!(paths(&alone), expected);
+    }
+
+    #[test]
+    fn etcd_is_spoken_to_over_tls_if_somebody_says_so() {
+        const ETCD: &str = "common: {ring: {kvstore: {store: etcd, etcd: {endpoints: [";
+        let found = cluster(&format!("{ETCD}'https://e1:2379'], tls_ca_path: a}}}}}}}}"));
+        let client =
+            ClientTlsConfig { is_enabled: true, ca_path: "a".into(), ..Default::default() };
+        assert_eq!(found.tls.etcd, client);
+        assert_eq!(found.etcd.map(|etcd| etcd.is_secure), Some(false), "others say so themselves");
+        let text = format!(
+            "{ETCD}e1:2379], tls_enabled: true, tls_cert_path: c, tls_key_path: k, \
+             tls_server_name: s, tls_insecure_skip_verify: true}}}}}}}}"
+        );
+        let found = cluster(&text);
+        assert_eq!(found.etcd.map(|etcd| etcd.is_secure), Some(true));
+        let tls = found.tls.etcd;
+        assert_eq!((tls.cert_path.as_str(), tls.server_name.as_str()), ("c", "s"));
+        assert!(tls.is_enabled && tls.insecure_skip_verify);
+        let half = faults(&text.replace("tls_key_path: k, ", ""));
+        let expected = "common.ring.kvstore.etcd: tls_cert_path and tls_key_path go together";
+        assert_eq!(half, [expected]);
     }
 }

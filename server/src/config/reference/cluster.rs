@@ -10,7 +10,7 @@ memberlist:
   join_members: [dns+logsvc.example.com:7946]
 ```
 
-`memberlist.join_members`, or `common.ring.kvstore.store: memberlist` for the first node, makes a node
+`memberlist.join_members`, or `common.ring.kvstore.store: memberlist` for the first node, or `etcd`, makes a node
 one of many that share a bucket. Then a bucket is needed, and `wal.durability` is `store` unless
 somebody says otherwise; `local` is an error. `common.replication_factor` has no effect: the bucket has
 each entry before its push is answered, whatever node is lost.

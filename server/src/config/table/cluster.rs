@@ -60,8 +60,43 @@ pub(super) const COMMON: &[Setting] = settings! {
     "common.ring.kvstore.store", "common.storage.ring.store",
         |c| Choice(&mut c.cluster_keys.common_store),
         "How nodes learn of each other. inmemory: there is one node. memberlist: by gossip, see *Many \
-         nodes*. Empty means memberlist if memberlist.join_members names somebody, and else \
-         inmemory. consul and etcd are not supported.";
+         nodes*. etcd: by keys in etcd. Empty means memberlist if memberlist.join_members names \
+         somebody, and else inmemory. consul is not supported.";
+    "common.ring.kvstore.prefix", "common.storage.ring.prefix",
+        |c| Text(&mut c.cluster_keys.etcd.prefix),
+        "What the names of all keys in etcd begin with. Each cluster needs one of its own.";
+    "common.ring.kvstore.etcd.endpoints", "common.storage.ring.etcd.endpoints",
+        |c| Words(&mut c.cluster_keys.etcd.endpoints),
+        "Where etcd listens for clients, such as etcd-1:2379 or https://etcd-1:2379. One is asked as \
+         long as it answers, and then the next one. The flag may be repeated.";
+    "common.ring.kvstore.etcd.dial_timeout", "common.storage.ring.etcd.dial-timeout",
+        |c| Duration(&mut c.cluster_keys.etcd.dial_timeout),
+        "Longest attempt to connect. Requests take 2 seconds at most, whatever it says.";
+    "common.ring.kvstore.etcd.username", "common.storage.ring.etcd.username",
+        |c| Text(&mut c.cluster_keys.etcd.username),
+        "Name of the user of etcd, if it has users.";
+    "common.ring.kvstore.etcd.password", "common.storage.ring.etcd.password",
+        |c| Secret(&mut c.cluster_keys.etcd.password),
+        "The password of the user.";
+    "common.ring.kvstore.etcd.tls_enabled", "common.storage.ring.etcd.tls-enabled",
+        |c| Bool(&mut c.cluster_keys.tls.etcd.is_enabled),
+        "Whether endpoints without http:// or https:// are spoken to over TLS.";
+    "common.ring.kvstore.etcd.tls_cert_path", "common.storage.ring.etcd.tls-cert-path",
+        |c| Text(&mut c.cluster_keys.tls.etcd.cert_path),
+        "File with the certificate that the node shows to etcd, as PEM.";
+    "common.ring.kvstore.etcd.tls_key_path", "common.storage.ring.etcd.tls-key-path",
+        |c| Text(&mut c.cluster_keys.tls.etcd.key_path),
+        "File with the private key of that certificate, as PEM.";
+    "common.ring.kvstore.etcd.tls_ca_path", "common.storage.ring.etcd.tls-ca-path",
+        |c| Text(&mut c.cluster_keys.tls.etcd.ca_path),
+        "File with the certificates of the issuers that are trusted, as PEM. Empty means those of \
+         the system.";
+    "common.ring.kvstore.etcd.tls_server_name", "common.storage.ring.etcd.tls-server-name",
+        |c| Text(&mut c.cluster_keys.tls.etcd.server_name),
+        "The name that the certificates of etcd are for. Empty means the host of the endpoint.";
+    "common.ring.kvstore.etcd.tls_insecure_skip_verify", "common.storage.ring.etcd.tls-insecure-skip-verify",
+        |c| Bool(&mut c.cluster_keys.tls.etcd.insecure_skip_verify),
+        "Whether any certificate of etcd is good.";
     "common.ring.heartbeat_period", "common.storage.ring.heartbeat-period",
         |c| Duration(&mut c.cluster_keys.gossip.heartbeat_period),
         "How often a node repeats what it tells of itself.";
