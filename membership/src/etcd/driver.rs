@@ -203,11 +203,14 @@ impl<R: Runtime, D: Dial> Task<R, D> {
         let asked = api::range(&self.prefix, KEYS_MAX);
         let listed = api::listed(&self.client.ask("/v3/kv/range", &asked).await?)?;
         let name = &self.roster.report.vitals.instance;
-        let other = listed.members.iter().find(|(identity, report)| {
-            *identity != self.roster.me && report.vitals.instance == *name
-        });
-        if other.is_some() && self.failures == 0 {
-            tracing::debug!(%name, "another process has the name of this node");
+        let mut named = listed.members.iter().filter(|(_, report)| report.vitals.instance == *name);
+        match named.next() {
+            Some((identity, _)) if *identity != self.roster.me => {
+                tracing::debug!(%name, "another process has the name of this node");
+            }
+            Some(_) => {}
+            // Somebody has removed the key.
+            None => self.is_written = false,
         }
         self.roster.take(self.runtime.now(), listed);
         Ok(())

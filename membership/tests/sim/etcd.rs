@@ -306,6 +306,15 @@ fn a_node_waits_for_etcd_and_shows_who_it_is() {
 }
 
 #[test]
+fn a_key_that_somebody_removes_is_written_again() {
+    let world = World::joined(1, 3);
+    world.kept.borrow_mut().keys.clear();
+    world.cluster.run_for(3);
+    assert_eq!(world.kept.borrow().keys.len(), 3);
+    world.cluster.await_agreement(SECOND * 3);
+}
+
+#[test]
 fn the_dead_are_forgotten_everywhere_when_somebody_asks() {
     let mut world = World::joined(1, 3);
     world.cluster.kill(2);

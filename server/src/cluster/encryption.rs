@@ -130,7 +130,7 @@ mod unspoken {
 
     /// Everything is plain.
     #[derive(Debug, Default)]
-    pub(crate) struct Encryption;
+    pub(crate) struct Encryption {}
 
     impl Encryption {
         /// Does nothing: the settings are checked.
