@@ -63,7 +63,9 @@ pub(crate) use advice::advice;
 pub(crate) use blocked::BlockedQueries;
 pub(crate) use bucket::{BucketConfig, BucketSettings, Durability, Environment};
 pub(crate) use choice::{Choice, LogFormat, LogLevel, RateStrategy, RuntimeChoice};
-pub(crate) use cluster::{ClientTlsConfig, ClusterConfig, ClusterSettings, ClusterTls};
+#[cfg(feature = "tls")]
+pub(crate) use cluster::ClientTlsConfig;
+pub(crate) use cluster::{ClusterConfig, ClusterSettings, ClusterTls};
 pub(crate) use deletion::DeletionMode;
 pub(crate) use elasticsearch::ElasticsearchSettings;
 pub(crate) use field::sync_text;

@@ -31,7 +31,9 @@ use super::bucket::{Durability, Environment};
 use super::targets::{Part, Parts};
 use super::{Config, targets};
 pub(super) use conflicts::{grpc_clients, tokens};
-pub(crate) use encryption::{ClientTlsConfig, ClusterTls};
+#[cfg(feature = "tls")]
+pub(crate) use encryption::ClientTlsConfig;
+pub(crate) use encryption::ClusterTls;
 pub(crate) use keys::ClusterSettings;
 
 /// Where the system has the name of the machine.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::super::{Config, ConfigErrors, IgnoredKey, Machine, TlsConfig, load_in};
+use super::super::{Config, ConfigErrors, IgnoredKey, Machine, load_in};
 use super::*;
 
 /// What a cluster needs besides members.
@@ -387,6 +387,7 @@ fn etcd_may_take_the_place_of_gossip() {
 
 #[cfg(feature = "tls")]
 mod encryption {
+    use super::super::super::TlsConfig;
     use super::*;
 
     const CLIENT: &str = "\ningester_client: {grpc_client_config: {tls_enabled: true";
