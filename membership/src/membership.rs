@@ -31,11 +31,17 @@ pub(crate) enum Command {
 pub(crate) struct Joined {
     over: Latch,
     has_failed: Arc<AtomicBool>,
+    is_blind: Arc<AtomicBool>,
 }
 
 impl Joined {
     pub(crate) fn succeed(&self) {
         self.over.trigger();
+    }
+
+    /// Whether nothing can be heard of others at the moment.
+    pub(crate) fn note_blind(&self, is_blind: bool) {
+        self.is_blind.store(is_blind, Ordering::Release);
     }
 
     pub(crate) fn fail(&self) {
@@ -114,6 +120,16 @@ impl Membership {
         let Kind::Driven { joined, .. } = &self.kind else { return Ok(()) };
         joined.over.wait().await;
         if joined.has_failed.load(Ordering::Acquire) { Err(JoinFailed) } else { Ok(()) }
+    }
+
+    /// Whether this node cannot hear of others at the moment, since what they tell each other by is
+    /// away. Then it says nothing of a member that it is not in the list.
+    #[must_use]
+    pub fn is_blind(&self) -> bool {
+        match &self.kind {
+            Kind::Driven { joined, .. } => joined.is_blind.load(Ordering::Acquire),
+            Kind::Alone => false,
+        }
     }
 
     /// Changes what this node says of itself. Ends when the change is on its way; the list may show

@@ -106,6 +106,7 @@ impl<R: Runtime, D: Dial> Task<R, D> {
                     return;
                 }
             }
+            self.joined.note_blind(self.failures > 0);
             self.view.publish(self.roster.members(self.runtime.now()));
             let next = begun.after(ROUND_EVERY).max(self.runtime.now());
             match next_order(&self.runtime, &orders, has_orders, next, &mut stopped).await {

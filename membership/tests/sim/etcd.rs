@@ -226,10 +226,14 @@ fn nobody_is_dead_while_etcd_is_away_nor_when_it_is_back() {
         } else {
             world.kept.borrow_mut().answers_nonsense = true;
         }
+        let blind =
+            |cluster: &Cluster| [0, 1, 2, 3].map(|place| cluster.membership(place).is_blind());
+        assert_eq!(blind(&world.cluster), [false; 4]);
         for _ in 0..60 {
             world.cluster.run_for(1);
             assert!(world.cluster.agrees(), "{}", world.cluster.describe());
         }
+        assert_eq!(blind(&world.cluster), [true; 4]);
         if seed % 2 == 0 {
             // Somebody has lost what it had.
             if seed % 4 == 0 {
@@ -243,6 +247,7 @@ fn nobody_is_dead_while_etcd_is_away_nor_when_it_is_back() {
             world.cluster.run_for(1);
             assert!(world.cluster.agrees(), "{}", world.cluster.describe());
         }
+        assert_eq!(blind(&world.cluster), [false; 4]);
         // It is noticed again who dies.
         world.cluster.kill(1);
         world.cluster.await_that(LEASE + SECOND * 2, "all know", |cluster| {

@@ -6,7 +6,8 @@
 //! - membership has found it dead, or has heard that it has left;
 //! - it says that it does not reach the bucket, and this node has reached it all the time;
 //! - another process has its name, or this node has it: then it was started again;
-//! - membership has not seen it for [`UNSEEN_PATIENCE`] since this node has found others, or has tried to.
+//! - membership has not seen it for [`UNSEEN_PATIENCE`] since this node has found others, or has tried to,
+//!   and while it could hear of others.
 //!
 //! Who sees less than half of the members that may own partitions is probably cut off, and waits for [`CUT_OFF_PATIENCE`] before
 //! it believes that. Meanwhile the others take over from it.
@@ -50,6 +51,13 @@ impl Hints {
     /// The first attempts to find others are over.
     pub(super) fn note_joined(&mut self, now: Monotonic) {
         self.joined.get_or_insert(now);
+    }
+
+    /// Nothing can be heard of others: that a member was not seen says nothing until that is over.
+    pub(super) fn note_blind(&mut self, now: Monotonic) {
+        if let Some(joined) = &mut self.joined {
+            *joined = now;
+        }
     }
 
     /// Those members of the map that seem to live.
@@ -186,6 +194,22 @@ mod tests {
         hints.note_joined(second(100));
         assert_eq!(at(114, &mut hints), [1, 2]);
         assert_eq!(at(116, &mut hints), [1]);
+    }
+
+    #[test]
+    fn who_was_not_seen_is_waited_for_while_nothing_can_be_heard() {
+        let map = map(&[(1, "a"), (2, "b"), (3, "c")]);
+        let two = members(&[(1, "a", ALIVE), (2, "b", ALIVE)]);
+        let mut hints = Hints::default();
+        hints.note_blind(second(0));
+        assert_eq!(hints.joined, None, "it has not looked for others yet");
+        hints.note_joined(second(0));
+        for at in 0..100 {
+            hints.note_blind(second(at));
+            assert_eq!(numbers(hints.alive(second(at), Epoch(1), "a", &map, &two)), [1, 2, 3]);
+        }
+        assert_eq!(numbers(hints.alive(second(113), Epoch(1), "a", &map, &two)), [1, 2, 3]);
+        assert_eq!(numbers(hints.alive(second(114), Epoch(1), "a", &map, &two)), [1, 2]);
     }
 
     #[test]

@@ -204,6 +204,9 @@ async fn hint<R: Runtime>(
             membership.change(Change::MapNumber(number)).await;
         }
         let now = runtime.now();
+        if membership.is_blind() {
+            hints.borrow_mut().note_blind(now);
+        }
         let is_cut_off = handle.is_cut_off(now);
         if is_cut_off != told_cut_off {
             told_cut_off = is_cut_off;

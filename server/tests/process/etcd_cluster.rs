@@ -14,6 +14,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long etcd is away: longer than any lease.
 const AWAY: Duration = Duration::from_secs(8);
 
+/// Longer than a node waits for one that it has never seen.
+const UNSEEN: Duration = Duration::from_secs(20);
+
 /// A process of etcd, which keeps its data when it is dropped.
 struct Etcd(Child);
 
@@ -106,23 +109,31 @@ fn nodes_know_each_other_by_etcd() {
         thread::sleep(Duration::from_millis(200));
     }
     all_have(&[&first, &second, &third], base, 4);
+    // A node that comes meanwhile takes part, and none is taken for dead for that.
+    let fourth = cluster.start_with(4, &flags);
+    thread::sleep(UNSEEN);
+    insist(&mut fourth.client(), base, 4);
+    all_have(&[&first, &second, &third, &fourth], base, 5);
     let etcd = Etcd::start(&folder, &client, &peer).expect("it was there");
     let back = Instant::now();
+    await_alive(&first, &["node-1", "node-2", "node-3", "node-4"]);
     while back.elapsed() < AWAY {
-        assert_eq!(alive(&first), all);
+        assert_eq!(alive(&first).len(), 4);
         thread::sleep(Duration::from_millis(200));
     }
+    fourth.stop();
+    await_alive(&third, &all);
 
     // Who dies and who leaves is missed.
     thread::sleep(Duration::from_secs(5));
     second.kill();
     println!("dead by etcd after {:?}", await_alive(&third, &["node-1", "node-3"]));
-    insist(&mut third.client(), base, 4);
-    all_have(&[&first, &third], base, 5);
+    insist(&mut third.client(), base, 5);
+    all_have(&[&first, &third], base, 6);
     let log = first.stop();
     assert!(!log.contains("\"ERROR\"") && !log.contains("panicked"), "{log}");
     await_alive(&third, &["node-3"]);
-    all_have(&[&third], base, 5);
+    all_have(&[&third], base, 6);
     third.stop();
     drop(etcd);
 }
