@@ -206,10 +206,10 @@ mod tests {
         hints.note_joined(second(0));
         for at in 0..100 {
             hints.note_blind(second(at));
-            assert_eq!(numbers(hints.alive(second(at), Epoch(1), "a", &map, &two)), [1, 2, 3]);
+            assert_eq!(numbers(hints.alive(second(at), me(1), &map, &two)), [1, 2, 3]);
         }
-        assert_eq!(numbers(hints.alive(second(113), Epoch(1), "a", &map, &two)), [1, 2, 3]);
-        assert_eq!(numbers(hints.alive(second(114), Epoch(1), "a", &map, &two)), [1, 2]);
+        assert_eq!(numbers(hints.alive(second(113), me(1), &map, &two)), [1, 2, 3]);
+        assert_eq!(numbers(hints.alive(second(114), me(1), &map, &two)), [1, 2]);
     }
 
     #[test]
