@@ -11,7 +11,7 @@
 //!
 //! Failures: a disk that fails holds up settling until it is well again.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use logsvc_runtime::mesh::ReplyTo;
@@ -19,6 +19,7 @@ use logsvc_segment::batch::sections;
 
 use super::{Effect, Shard};
 use crate::index::Slot;
+use crate::manifest::SegmentName;
 use crate::messages::{AppendRequest, GainRequest, GainedSegment, ShardReply};
 use crate::sealed::SealedSegment;
 use crate::types::OwnedPartitions;
@@ -239,6 +240,7 @@ impl Shard {
         let GainRequest { partitions, segments } = gain;
         let before = self.active.owner.clone();
         let owned = before.with(&partitions);
+        self.lack_in_others(&partitions, &segments);
         let mut first_order = 0;
         for gained in segments {
             first_order = first_order.max(gained.live.order.saturating_add(1));
@@ -246,6 +248,33 @@ impl Shard {
             self.gain_segment(gained, &before);
         }
         self.own(owned, first_order, effects);
+    }
+
+    /// Notes that segments of the list have nothing of partitions that are gained without them: earlier
+    /// owners have brought that elsewhere.
+    fn lack_in_others(&mut self, partitions: &OwnedPartitions, gained: &[GainedSegment]) {
+        let names: BTreeSet<SegmentName> = gained.iter().map(|one| one.live.name).collect();
+        for index in 0..self.segments.len() {
+            let segment = &self.segments[index];
+            let SealedSegment { live, ref path, footer, ref left, first_order, .. } = **segment;
+            let may_have = !partitions.parts_of_file(live.name.writer(), left).is_empty();
+            if may_have && !names.contains(&live.name) {
+                let left = left.iter().chain(partitions.parts()).collect();
+                let path = path.clone();
+                let mut without = SealedSegment::new(live, path, footer).that_was_left_by(left);
+                without.first_order = first_order;
+                self.replace_segment(index, without);
+            }
+        }
+    }
+
+    /// Puts a segment into the place of itself, as it was before the shard owned other partitions.
+    fn replace_segment(&mut self, index: usize, mut segment: SealedSegment) {
+        let name = segment.live.name;
+        segment.before = Some(Arc::clone(&self.segments[index]));
+        self.segments[index] = Arc::new(segment);
+        self.maintenance.forget_totals(name);
+        self.active.segments_changed();
     }
 
     /// Puts a segment into the list that has streams of gained partitions, or puts it into the place of
@@ -256,25 +285,21 @@ impl Shard {
     /// logs there does not know of it.
     fn gain_segment(&mut self, gained: GainedSegment, owned: &OwnedPartitions) {
         let GainedSegment { live, path, footer, left } = gained;
-        let known = self.segments.iter().find(|other| other.live.name == live.name);
-        let left = match known {
-            Some(known) => left.iter().chain(known.left.iter()).collect(),
+        let place = self.segments.iter().position(|other| other.live.name == live.name);
+        let left = match place {
+            Some(place) => left.iter().chain(self.segments[place].left.iter()).collect(),
             None => left.iter().chain(owned.parts()).collect(),
         };
         let mut segment = SealedSegment::new(live, path, footer).that_was_left_by(left);
         // Its streams are not in memory.
         segment.first_order = 0;
-        let before = self.segments.iter().position(|other| other.live.name == live.name);
-        let Some(before) = before else {
-            // Its file must not go when scans let go of it.
-            segment.before = self.take_retired(live.name);
-            self.insert_segment(segment);
+        if let Some(place) = place {
+            self.replace_segment(place, segment);
             return;
-        };
-        segment.before = Some(Arc::clone(&self.segments[before]));
-        self.segments[before] = Arc::new(segment);
-        self.maintenance.forget_totals(live.name);
-        self.active.segments_changed();
+        }
+        // Its file must not go when scans let go of it.
+        segment.before = self.take_retired(live.name);
+        self.insert_segment(segment);
     }
 
     fn own(&mut self, owned: OwnedPartitions, first_order: u64, effects: &mut Vec<Effect>) {

@@ -386,8 +386,9 @@ impl Client {
             let ledger = self.ledger.borrow();
             ledger.acknowledged.union(&ledger.seen).count()
         };
-        let params = QueryParams::instant(i64::MAX);
-        let query = "sum(count_over_time({app=~`.+`}[200y]))";
+        // A hundred years until then.
+        let params = QueryParams::instant(3_000_000_000_000_000_000);
+        let query = "sum(count_over_time({app=~`.+`}[100y]))";
         let Ok(QueryResult::Vector(samples)) = self.try_query(query, &params).await else { return };
         let count = samples.first().map_or(0, |sample| sample.point.value as usize);
         let most = self.ledger.borrow().sent.len();

@@ -391,3 +391,16 @@ fn what_has_left_a_segment_stays_away_although_the_bucket_does_not_know_it() {
     bench.owns(gain(some([3]), &[&segments[0], &segments[2]]));
     assert_eq!(bench.found(), [(2, 3), (3, 2)]);
 }
+
+#[test]
+fn what_others_have_brought_elsewhere_is_not_read_where_it_was() {
+    let mut bench = member();
+    let segments = write(&bench, &[&[1, 2], &[1, 2, 3], &[2]]);
+    bench.owns(gain(some([1]), &[&segments[0], &segments[1]]));
+    assert_eq!(bench.found(), [(1, 2)]);
+    // The owner of partition 2 has merged it, and has handed it over with what it has made.
+    bench.owns(gain(some([2]), &[&segments[2]]));
+    assert_eq!(bench.found(), [(1, 2), (2, 1)]);
+    bench.owns(gain(some([3]), &[&segments[1]]));
+    assert_eq!(bench.found(), [(1, 2), (2, 1), (3, 1)]);
+}
