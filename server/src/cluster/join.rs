@@ -97,7 +97,7 @@ pub(crate) fn join<R: Runtime>(
     drop(runtime.spawn(log.run(stop.clone())));
     let delay = node.config.retention_delete_delay;
     let interval = SweepConfig::default().interval.min(delay.max(SWEEP_INTERVAL_MIN));
-    let config = SweepConfig { interval, delay };
+    let config = SweepConfig { interval, delay, ..SweepConfig::default() };
     let sweep = CommonSweep::new(runtime.clone(), swept, handle.clone(), common.clone(), config);
     drop(runtime.spawn(sweep.run(stop.clone())));
     let hints = Rc::new(RefCell::new(Hints::default()));

@@ -7,22 +7,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::future::{Either, select};
 use logsvc_cluster::member::Hold;
 use logsvc_runtime::{Bell, Latch, Monotonic, Published, Runtime};
 use logsvc_store::object::{Header, Nonce, PROOF};
 use logsvc_store::{Created, Store};
 
+use super::newest::{LOG, is_newest, newest};
 use super::proof::{Keeping, prove};
 use super::{
     CommonError, CommonFiles, CommonState, CommonView, KeptFileNumber, PATIENCE, Shared, Wish,
 };
 use crate::kept::{Content, FileObject, KeptFile, KeptPath};
-use crate::ledger::{Found, KIND_FILE, Numbered, Outcome};
+use crate::ledger::{Found, KIND_FILE, Outcome};
 use crate::member::{KEEPER_PARTITION, MemberHandle, Routes};
-
-const LOG: Numbered = Numbered { folder: "common", kind: 9, max_bytes: 32 << 20 };
 
 /// How often a node that is not the keeper looks for news.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
@@ -117,7 +115,7 @@ impl<R: Runtime> CommonLog<R> {
         // Before the member is asked, so that no change is missed.
         let routes = self.member.routes().get();
         match self.next() {
-            Next::Begin(since) if self.read_on().await => {
+            Next::Begin(since) if self.read_on(true).await => {
                 self.publish(|view| view.keeper_since = since);
                 tracing::info!("this node keeps the rules and requests for deletion of all nodes");
                 self.remove_gone().await;
@@ -126,7 +124,7 @@ impl<R: Runtime> CommonLog<R> {
             Next::End => self.publish(|view| view.keeper_since = 0),
             Next::Grant(wish) => self.grant(wish).await,
             Next::Read => {
-                let pause = if self.read_on().await { LOOK_INTERVAL } else { PAUSE };
+                let pause = if self.read_on(false).await { LOOK_INTERVAL } else { PAUSE };
                 self.read_at = self.runtime.now().after(pause);
             }
             Next::Wait(until) => self.wait(until, &routes).await,
@@ -194,51 +192,35 @@ impl<R: Runtime> CommonLog<R> {
         self.publish(|view| view.state = Arc::new(state));
     }
 
-    /// Reads to the end of the log; tells whether that has succeeded.
-    async fn read_on(&mut self) -> bool {
-        let from = self.view().number();
-        let heard = self.shared.heard.get();
-        let Some((last, found)) = self.last(from).await else { return false };
-        if let Some((header, payload)) = found {
-            match CommonState::decode(last, &payload) {
-                Ok(state) => self.follow(state, header.nonce),
-                Err(error) => {
-                    tracing::error!(
-                        number = last,
-                        "an entry of common files cannot be used: {error}"
-                    );
-                    return false;
-                }
+    /// Reads the newest entry; tells whether that has succeeded. If nothing seems to be new, and `insists`
+    /// does not say otherwise, two requests are enough.
+    async fn read_on(&mut self, insists: bool) -> bool {
+        let (known, heard) = (self.view().number(), self.shared.heard.get());
+        if !insists && heard <= known {
+            match is_newest(&self.runtime, &self.store, (known, self.nonce)).await {
+                Some(true) => return true,
+                Some(false) => {}
+                None => return false,
             }
+        }
+        let Some(found) = newest(&self.runtime, &self.store).await else { return false };
+        let last = found.as_ref().map_or(0, |(state, _)| state.number);
+        if last < known {
+            tracing::error!(
+                known,
+                last,
+                "the bucket shows an earlier state of the common files than before"
+            );
+            return false;
+        }
+        if let Some((state, nonce)) = found {
+            self.follow(state, nonce);
         }
         // An entry is there before anybody speaks of it.
         if self.shared.heard.get() == heard {
             self.shared.heard.set(heard.min(last));
         }
         true
-    }
-
-    /// The last entry behind one that is known, in steps that double and then halve; `None` if the
-    /// bucket does not say.
-    async fn last(&self, known: u64) -> Option<(u64, Option<(Header, Bytes)>)> {
-        let (mut last, mut found) = (known, None);
-        let (mut step, mut is_growing) = (1, true);
-        loop {
-            match LOG.read(&self.runtime, &self.store, last + step).await {
-                Found::Entry(header, payload) => {
-                    (last, found) = (last + step, Some((header, payload)));
-                    step = if is_growing { step * 2 } else { (step / 2).max(1) };
-                }
-                Found::Absent if step == 1 => return Some((last, found)),
-                Found::Absent => (step, is_growing) = (step / 2, false),
-                Found::Foreign(_) => {
-                    let number = last + step;
-                    tracing::error!(number, "an entry of common files is none of this program");
-                    return None;
-                }
-                Found::Failed => return None,
-            }
-        }
     }
 
     /// Does what somebody wishes, and answers.
@@ -266,13 +248,20 @@ impl<R: Runtime> CommonLog<R> {
             Some(content) => Some(self.store_content(content, until).await?),
             None => None,
         };
-        let number = self.append(change, file, until).await?;
+        let (next, nonce) = self.append(change, file, until).await?;
+        let number = next.number;
         // See the module. The entry is there, so the proof has to hold from now on.
-        match prove(&self.runtime, &self.member, since, until).await {
-            Keeping::Yes => Ok((number, file)),
-            Keeping::No => Err(CommonError::Elsewhere),
-            Keeping::Unknown => Err(CommonError::Bucket),
-        }
+        let error = match prove(&self.runtime, &self.member, since, until).await {
+            Keeping::Yes => {
+                self.follow(next, nonce);
+                return Ok((number, file));
+            }
+            Keeping::No => CommonError::Elsewhere,
+            Keeping::Unknown => CommonError::Bucket,
+        };
+        // Perhaps its number was a free one, and it counts for nothing. Whoever reads the log knows.
+        self.shared.heard.set(self.shared.heard.get().max(number));
+        Err(error)
     }
 
     fn check_base(&self, change: &Change) -> Result<(), CommonError> {
@@ -310,13 +299,14 @@ impl<R: Runtime> CommonLog<R> {
         Err(CommonError::Bucket)
     }
 
-    /// Appends the entry that says so, behind whatever else is there.
+    /// Appends the entry that says so, behind whatever else this node knows; gives it with its random
+    /// number. Nobody may take it for one that counts before there is a proof.
     async fn append(
         &mut self,
         change: &Change,
         file: Option<KeptFile>,
         until: Monotonic,
-    ) -> Result<u64, CommonError> {
+    ) -> Result<(CommonState, Nonce), CommonError> {
         loop {
             let mut base = CommonState::clone(&self.view().state);
             base.gone.retain(|object| !self.removed.contains(object));
@@ -335,20 +325,16 @@ impl<R: Runtime> CommonLog<R> {
                 }
                 let created = LOG.create(&self.runtime, &self.store, number, object.clone()).await;
                 if created == Outcome::Created {
-                    self.follow(next, nonce);
-                    return Ok(number);
+                    return Ok((next, nonce));
                 }
                 match LOG.read(&self.runtime, &self.store, number).await {
-                    Found::Entry(header, _) if header.nonce == nonce => {
-                        self.follow(next, nonce);
-                        return Ok(number);
-                    }
+                    Found::Entry(header, _) if header.nonce == nonce => return Ok((next, nonce)),
                     Found::Entry(..) => break,
                     Found::Absent | Found::Failed | Found::Foreign(_) => self.pause().await,
                 }
             }
             // Whoever has kept the files before was faster.
-            if !self.read_on().await {
+            if !self.read_on(true).await {
                 self.pause().await;
             }
             self.check_base(change)?;

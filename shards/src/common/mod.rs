@@ -13,10 +13,15 @@
 //! Why: the gate behind an append. The keeper appends first, and then looks whether it still owns the
 //! partition by a proof that holds at that moment. An heir reads the log to its end when no proof of
 //! an earlier owner holds any more. So it finds each append that has passed the gate. One that has not
-//! passed it may be in the log all the same; its author says that it does not know.
+//! passed it may be in the log all the same; its author says that it does not know, and believes what
+//! it reads.
+//!
+//! Old entries are removed ([`CommonSweep`]). A keeper that stood still may create one anew at a number
+//! that was freed. It never passes the gate, and nobody takes its entry for one ([`newest`]).
 
 mod entry;
 mod log;
+mod newest;
 mod proof;
 mod sweep;
 

@@ -7,6 +7,7 @@
 //! - A segment that is live no more goes [`SweepConfig::delay`] after the keeper has seen that: nodes may
 //!   read it meanwhile. That it was removed stays in the logs, so whoever adopts an older log does not
 //!   bring it back.
+//! - Of the log of common files the newest [`KEPT_ENTRIES`] entries stay ([`super::newest`]).
 //! - A write-ahead log goes when its writer has ended, owns nothing, and is in no heritage, since that
 //!   stays so. What excludes its writer stays for ever.
 //!
@@ -25,6 +26,7 @@ use logsvc_store::log::LogError;
 use logsvc_store::{ObjectName, Store, StoreError};
 
 use super::CommonFiles;
+use super::newest::{KEPT_ENTRIES, entries};
 use crate::follower::{list, remove_ended};
 use crate::kept::{FileObject, OBJECTS};
 use crate::ledger::{LogPlace, Logs, LogsError, SWEPT_AGE, Union};
@@ -43,12 +45,16 @@ pub struct SweepConfig {
     pub interval: Duration,
     /// How long segments stay when they are live no more.
     pub delay: Duration,
+    /// How long an entry of the log of common files stays at least when a newer one is there. Longer than
+    /// the listings of any store are behind, and than requests are on their way.
+    pub entry_age: Duration,
 }
 
 impl Default for SweepConfig {
     fn default() -> SweepConfig {
         let two_hours = Duration::from_secs(2 * 3600);
-        SweepConfig { interval: two_hours, delay: two_hours }
+        let entry_age = Duration::from_secs(3600);
+        SweepConfig { interval: two_hours, delay: two_hours, entry_age }
     }
 }
 
@@ -107,6 +113,8 @@ struct Listed {
     logs: BTreeMap<u32, Vec<(LogPlace, ObjectInfo)>>,
     /// Writers that have begun long ago.
     old_writers: BTreeSet<u32>,
+    /// The store's own time is at least this.
+    now_ns: i64,
 }
 
 impl<R: Runtime> CommonSweep<R> {
@@ -182,6 +190,7 @@ impl<R: Runtime> CommonSweep<R> {
         let mut swept = self.sweep_segments(&listed.segments, &map, &union, seen).await?;
         swept.removed += self.sweep_files(&listed.files, &map).await?;
         self.sweep_logs(&listed, &map, &mut swept).await?;
+        swept.removed += self.sweep_entries(listed.now_ns).await?;
         let (mark_begun, mark_seen) = *self.mark.get_or_insert((begun, seen));
         if swept.needed_logs == 0 && swept.oldest.is_none_or(|oldest| oldest > mark_seen) {
             self.files.shared.clean_until.set(Some(mark_begun));
@@ -207,7 +216,7 @@ impl<R: Runtime> CommonSweep<R> {
             let Some(place) = LogPlace::parse("wal", &info.name) else { continue };
             logs.entry(place.epoch).or_default().push((place, info));
         }
-        Ok(Listed { segments, files, logs, old_writers })
+        Ok(Listed { segments, files, logs, old_writers, now_ns })
     }
 
     async fn list_folder(&self, folder: &str) -> Result<Vec<ObjectInfo>, SweepError> {
@@ -304,6 +313,27 @@ impl<R: Runtime> CommonSweep<R> {
                 remove_ended(&self.runtime, &self.store, self.me.0, objects, until).await?;
         }
         Ok(())
+    }
+
+    /// Old entries of the log of common files: each says everything. The newest one that this node knows
+    /// was created, so it stays, and whoever lists finds it or a newer one.
+    async fn sweep_entries(&self, now_ns: i64) -> Result<u64, SweepError> {
+        let newest = self.files.view().number();
+        let entries = entries(&self.store, self.until()).await?;
+        let min_age_ns = i64::try_from(self.config.entry_age.as_nanos()).unwrap_or(i64::MAX);
+        let mut removed = 0;
+        for (at, (number, info)) in entries.iter().enumerate() {
+            let behind = entries[at..].iter().find(|(other, _)| other > number);
+            let is_replaced = behind
+                .is_some_and(|(_, behind)| now_ns.saturating_sub(behind.created_ns) >= min_age_ns);
+            // The oldest first: whatever stands behind one that is there was never removed.
+            if number.saturating_add(KEPT_ENTRIES) >= newest || !is_replaced {
+                break;
+            }
+            self.store.remove(&info.name, self.until()).await?;
+            removed += 1;
+        }
+        Ok(removed)
     }
 }
 

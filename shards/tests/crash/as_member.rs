@@ -27,8 +27,11 @@ pub(crate) struct AsMember {
 }
 
 /// Sweeps take turns with everything else, and segments go while queries are on their way.
-const SWEEP: SweepConfig =
-    SweepConfig { interval: Duration::from_secs(3), delay: Duration::from_secs(8) };
+const SWEEP: SweepConfig = SweepConfig {
+    interval: Duration::from_secs(3),
+    delay: Duration::from_secs(8),
+    entry_age: Duration::ZERO,
+};
 
 /// Makes the node one of many.
 pub(super) fn join(
@@ -59,6 +62,7 @@ pub(super) fn join(
     let handle = driver.handle();
     *boot.member.borrow_mut() = Some(handle.clone());
     let log = CommonLog::new(runtime.clone(), store.clone(), handle.clone(), Published::default());
+    *boot.common.borrow_mut() = Some(log.files());
     let sweep = CommonSweep::new(runtime.clone(), store, handle.clone(), log.files(), SWEEP);
     drop(runtime.spawn(log.run(Latch::new())));
     drop(runtime.spawn(sweep.run(Latch::new())));

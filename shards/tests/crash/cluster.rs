@@ -16,6 +16,7 @@ use logsvc_runtime::mesh::{Caller, Mesh, MeshOptions, PendingReply};
 use logsvc_runtime::sim::{Node, SimRuntime, SimTask, Simulation};
 use logsvc_runtime::{Account, Budget, CoreId, Latch, Runtime};
 use logsvc_shards::changes::NodeChanges;
+use logsvc_shards::common::CommonFiles;
 use logsvc_shards::compact::CompactionPolicy;
 use logsvc_shards::deletion::{DeleteFilters, DeletionVersion};
 use logsvc_shards::follower::{BucketStatus, Follower, FollowerConfig, OwnedSegments};
@@ -189,6 +190,7 @@ struct Boot {
     kept: KeptFiles,
     followed: Latch,
     member: RefCell<Option<MemberHandle>>,
+    common: RefCell<Option<CommonFiles<SimRuntime>>>,
     /// Why the member has ended, once it has.
     member_end: RefCell<Option<MemberError>>,
 }
@@ -413,6 +415,7 @@ impl<'s> Cluster<'s> {
             kept,
             followed: Latch::new(),
             member: RefCell::default(),
+            common: RefCell::default(),
             member_end: RefCell::default(),
         });
         let for_cores = Rc::clone(&boot);
@@ -503,6 +506,12 @@ impl<'s> Cluster<'s> {
     #[allow(dead_code, reason = "not all tests that use a cluster ask")]
     pub(crate) fn member(&self) -> Option<MemberHandle> {
         self.boot.member.borrow().clone()
+    }
+
+    /// What the node knows of the files that all have in common.
+    #[allow(dead_code, reason = "not all tests that use a cluster ask")]
+    pub(crate) fn common(&self) -> Option<CommonFiles<SimRuntime>> {
+        self.boot.common.borrow().clone()
     }
 
     /// Why it is none any more.

@@ -11,6 +11,7 @@ mod bytes;
 mod checkpoint;
 mod clock;
 mod cluster;
+mod common;
 mod covered;
 mod crafted;
 mod crashes;

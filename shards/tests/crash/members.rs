@@ -26,7 +26,7 @@ use crate::stored_log::{random_faults, random_upkeep};
 
 const PARTITIONS: u16 = 16;
 
-fn keeping(world: &World) -> Upkeep {
+pub(crate) fn keeping(world: &World) -> Upkeep {
     let bucket = InBucket {
         world: world.clone(),
         sink: Some(SinkConfig::default()),

@@ -187,3 +187,42 @@ fn deleted_lines_leave_the_bucket() {
         assert_eq!(count_of(&runtime, 0).await, 32 * 40 + 60);
     });
 }
+
+/// Old entries of the log of common files go, and whoever comes later finds the newest one.
+#[test]
+fn the_log_of_common_files_stays_short() {
+    let _guard = SeedGuard(7);
+    let mut world = World::new(7);
+    world.removal = Duration::from_secs(3600);
+    world.start(0, 1);
+    world.start(1, 1);
+    world.run_for(Duration::from_secs(10));
+    let create = async |runtime: &SimRuntime, node: usize, range: std::ops::Range<u64>| {
+        for number in range {
+            let target = DELETE.replace("%223%22", &format!("%22x{number}%22"));
+            assert_eq!(told(runtime, node, "POST", &target).await, 204);
+        }
+    };
+    world.client(async move |runtime| create(&runtime, 1, 0..100).await);
+    let entries = |world: &World| world.disk.files("/bucket/common").len();
+    assert_eq!(entries(&world), 100);
+    // A node that stands still meanwhile knows an entry behind which there is a hole.
+    world.nodes[&1].process.stop();
+    world.run_for(Duration::from_secs(3));
+    world.client(async move |runtime| create(&runtime, 0, 100..200).await);
+    world.run_for(Duration::from_secs(2 * 3600));
+    // By the clock of the store nothing is old before something is new.
+    world.client(async move |runtime| create(&runtime, 0, 200..201).await);
+    world.run_for(Duration::from_secs(2 * 3600));
+    assert!((60..=70).contains(&entries(&world)), "{}", entries(&world));
+    world.kill(1);
+    world.start(2, 1);
+    world.run_for(Duration::from_secs(10));
+    let listed = async |runtime: SimRuntime| {
+        let list = get(&runtime, 2, "/loki/api/v1/delete").await;
+        list.as_array().map(Vec::len)
+    };
+    assert_eq!(world.client(listed), Some(201));
+    world.kill(0);
+    assert_eq!(world.client(listed), Some(201));
+}
