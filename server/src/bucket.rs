@@ -9,7 +9,7 @@ use logsvc_runtime::mesh::{Caller, Inbox};
 use logsvc_runtime::{Latch, Runtime};
 use logsvc_shards::follower::{Follower, FollowerConfig, OwnedSegments};
 use logsvc_shards::kept::KeptFiles;
-use logsvc_shards::ledger::LedgerOptions;
+use logsvc_shards::ledger::{LedgerOptions, SumsConfig};
 use logsvc_shards::member::MemberParts;
 use logsvc_shards::messages::{ShardReply, ShardRequest};
 use logsvc_shards::node::Node;
@@ -86,6 +86,7 @@ pub(crate) fn ledger_options(config: &Config) -> LedgerOptions {
         who: format!("logsvc {}, process {}", version::NUMBER, std::process::id()),
         partitions: config.storage.partitions,
         is_log_stored: config.wal.durability == Durability::Store,
+        sums: SumsConfig::default(),
     }
 }
 

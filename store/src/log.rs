@@ -34,7 +34,7 @@ use crate::name::{NameError, ObjectName};
 use crate::object::ObjectError;
 use crate::store::StoreError;
 
-pub use object::{fenced_by, is_torn, may_be_fence, may_exclude};
+pub use object::{AtNumber, at_number, fenced_by, is_torn, may_be_fence, may_exclude};
 pub use reader::{LogContent, LogEnd, fence, fence_with, read_log, read_log_with, read_on};
 pub use writer::{Entry, LogWriter};
 

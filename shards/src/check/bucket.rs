@@ -18,7 +18,7 @@ use super::store::CheckError;
 use super::stored::{StoredSegments, path_of};
 use super::stored_log::check_stored_logs;
 use super::{CheckReport, Severity};
-use crate::ledger::{EntryError, LedgerError, Peeked, fetch, peek};
+use crate::ledger::{EntryError, LedgerError, MAPS, Peeked, SUM_STEP, fetch, peek};
 use crate::types::StreamPartitions;
 
 /// Verifies everything in a bucket. A server may work with it meanwhile.
@@ -144,6 +144,7 @@ async fn check_order<R: Runtime>(
     peeked: &Peeked,
     report: &mut CheckReport,
 ) -> Result<(), CheckError> {
+    let is_shared = listing.objects().any(|(info, _)| is_map(&info.name));
     let counts = |log: u32| peeked.base.is_none_or(|base| log >= base);
     for (&log, entries) in listing.edits.iter().filter(|(log, _)| counts(**log)) {
         // It is made before its log, is listed behind it, and never goes.
@@ -152,7 +153,8 @@ async fn check_order<R: Runtime>(
             let what = "the object of a writer is missing, so that starts do not find its log";
             report.damage(&path_of(store, &name), 0, what);
         }
-        let Some(missing) = first_missing(runtime, store, log, entries.keys()).await? else {
+        let Some(missing) = first_missing(runtime, store, log, is_shared, entries.keys()).await?
+        else {
             continue;
         };
         let text = format!("log/{log:08x}/{missing:016x}");
@@ -173,15 +175,24 @@ async fn check_order<R: Runtime>(
     Ok(())
 }
 
+/// Whether an object is a map of nodes that share the bucket.
+fn is_map(name: &ObjectName) -> bool {
+    name.as_str().strip_prefix(MAPS).is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// The first number of a log that is missing before another one.
 async fn first_missing<R: Runtime>(
     runtime: &R,
     store: &Store<R>,
     log: u32,
+    is_shared: bool,
     numbers: impl Iterator<Item = &u64>,
 ) -> Result<Option<u64>, CheckError> {
     let name = LogName::new(&format!("log/{log:08x}")).map_err(LedgerError::Name)?;
-    let mut expected = 0;
+    // A writer of many removes what is before a sum.
+    let begins = |number: &&u64| !is_shared || number.is_multiple_of(SUM_STEP);
+    let mut numbers = numbers.skip_while(|number| !begins(number)).peekable();
+    let mut expected = numbers.peek().copied().copied().filter(|_| is_shared).unwrap_or(0);
     for &number in numbers {
         if number != expected {
             let torn = expected.checked_sub(1).filter(|torn| number == torn + IN_FLIGHT_MAX);

@@ -40,6 +40,8 @@ const FILES_AT_ONCE: usize = 8;
 const SHORT_BYTES: u64 = 64 << 10;
 /// Objects that are removed at once.
 const REMOVALS_AT_ONCE: usize = 16;
+/// Entries of the log that are removed one after another before something else is done.
+const ENTRIES_AT_ONCE: u64 = 8;
 
 /// Appends to the node's log in the bucket. See the module.
 pub(super) struct Recorder<R: Runtime> {
@@ -111,6 +113,16 @@ impl<R: Runtime> Recorder<R> {
         self.ledger.append(sum, until).await?;
         self.logs.note_appended(&self.ledger.state);
         Ok(())
+    }
+
+    /// Removes some of what a sum of the node's own log has made needless. A failure holds up nothing:
+    /// it is tried again behind another batch.
+    pub(super) async fn trim(&mut self) {
+        let until = self.runtime.now().after(REMOVAL_PATIENCE);
+        if let Err(error) = self.ledger.trim(ENTRIES_AT_ONCE, until).await {
+            self.status.note_failure(self.runtime.now());
+            tracing::warn!("cannot remove an entry of the log, which is tried again: {error}");
+        }
     }
 
     /// Goes on in another log.

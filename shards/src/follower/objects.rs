@@ -13,8 +13,10 @@ use logsvc_runtime::{Monotonic, Runtime};
 use logsvc_store::log::LogError;
 
 use super::Follower;
+use super::files::Recorder;
 use super::fold::Batch;
 use super::orphans::Orphans;
+use super::send::Sender;
 use crate::ledger::{Ledger, LedgerState};
 use crate::manifest::{Day, LiveSegment, SegmentName};
 use crate::node::NodePlan;
@@ -206,8 +208,10 @@ impl<R: Runtime> Follower<R> {
         self.objects.logs_removed = removed.logs_removed.max(self.objects.logs_removed);
         for name in removed.segments {
             self.objects.gone.remove(&name);
-            if let Some(sender) = &mut self.sender {
-                sender.recorder.ledger.state.forget_removed(name);
+            if let Some(Sender { recorder: Recorder { ledger, .. }, .. }) = &mut self.sender
+                && (!ledger.is_member || name.epoch == ledger.epoch)
+            {
+                ledger.state.forget_removed(name);
             }
         }
         self.check_reached();

@@ -153,6 +153,9 @@ impl<R: Runtime> Sender<R> {
             } else if recorder.ledger.written() >= LOG_ENTRIES_MAX && !recorder.ledger.is_member {
                 recorder.begin_anew(until).await
             } else {
+                if !is_asked {
+                    recorder.trim().await;
+                }
                 return Ok(recorder.send_files().await?);
             };
             match result {

@@ -74,6 +74,12 @@ impl LogEntry {
         (out.len() as u64 <= PAYLOAD_MAX_BYTES).then_some(out)
     }
 
+    /// Whether a payload is that of a sum, by its kind.
+    pub(crate) fn is_sum(payload: &[u8]) -> bool {
+        let kind = payload.get(..HEADER_LEN).map(|header| u32_at(header, 0));
+        matches!(kind, Some(KIND_SUM | KIND_SUM_OF_FILES))
+    }
+
     /// Reads a payload.
     ///
     /// # Errors

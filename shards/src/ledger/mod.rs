@@ -4,7 +4,7 @@
 //! Each start is a writer with an epoch of its own and with a log of its own
 //! ([`logsvc_store::log`]). The first entry of a log is the sum of all logs before it, and the
 //! others are edits. `docs/format.md` has the bytes. If several writers live at once, all their logs
-//! count together ([`Logs`]).
+//! count together ([`Logs`]), and each sums its own log up now and then ([`sums`]).
 //!
 //! Guarantees:
 //! - A start writes the sum only when no earlier writer can add an entry any more. So the newest log
@@ -24,6 +24,7 @@ mod names;
 mod numbered;
 mod open;
 mod state;
+mod sums;
 mod union;
 
 pub(crate) use cluster::{ClusterId, is_cluster};
@@ -36,6 +37,8 @@ pub(crate) use numbered::{Found, Numbered, Outcome};
 pub(crate) use open::{Ledger, PATIENCE, Peeked, fence_log, join_ledger, open_ledger, peek};
 pub use open::{LedgerError, LedgerOptions, check_unshared};
 pub(crate) use state::LedgerState;
+pub(crate) use sums::SUM_STEP;
+pub use sums::SumsConfig;
 pub use union::{Logs, LogsError, SegmentOf, Union};
 
 /// The kind of objects of kept files.

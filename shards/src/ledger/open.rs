@@ -22,6 +22,7 @@ use super::mark::{self, Mark};
 use super::names::MAPS;
 use super::numbered::first_name;
 use super::state::LedgerState;
+use super::sums::{Sums, SumsConfig, start};
 use crate::kept::KeptPath;
 use crate::sink::RestoreError;
 
@@ -37,6 +38,8 @@ pub struct LedgerOptions {
     pub partitions: u16,
     /// Whether the bucket gets the write-ahead log, too.
     pub is_log_stored: bool,
+    /// When a writer of many sums up its log.
+    pub sums: SumsConfig,
 }
 
 /// Why a bucket cannot be used.
@@ -138,6 +141,12 @@ pub enum LedgerError {
         /// Why not.
         source: io::Error,
     },
+    /// A log has entries, and neither a first one nor a sum.
+    #[error("the log {log} has no sum that it can be read from")]
+    Unstarted {
+        /// The log.
+        log: String,
+    },
     /// The live set is too large for an object.
     #[error("there are too many segments or files for one object of the bucket")]
     TooLarge,
@@ -186,6 +195,8 @@ pub(crate) struct Ledger<R: Runtime> {
     anew: Option<Taken>,
     /// Entries of the log.
     written: u64,
+    /// The sums of a log of many.
+    sums: Sums,
     /// Whether the bucket has every entry that the folder has acknowledged and not sealed, and every
     /// change of kept files.
     pub(crate) is_log_whole: bool,
@@ -228,7 +239,10 @@ pub(crate) async fn peek<R: Runtime>(
     let given = given_epochs(store, until).await?;
     let writers: BTreeSet<u32> = given.into_iter().chain(own_writers(mark, &cluster)).collect();
     for writer in writers.into_iter().rev() {
-        let content = read_log(store, &log_of(writer)?, 0, until).await?;
+        let log = log_of(writer)?;
+        // Another entry is its first one if it is a writer of many.
+        let from = start(store, &log, writer, until).await?.number;
+        let content = read_log(store, &log, from, until).await?;
         if !content.entries.is_empty() {
             let state = sum_of(writer, &content)?;
             return Ok(Some(Peeked { cluster, base: Some(writer), state }));
@@ -348,9 +362,20 @@ pub(crate) async fn fence_log<R: Runtime>(
     by: u32,
     until: Monotonic,
 ) -> Result<(u64, Option<u64>), LedgerError> {
-    let content = fence(runtime, store, &log_of(writer)?, 0, by, until).await?;
-    let state = sum_of(writer, &content)?;
-    Ok((content.next, state.wal.get(&writer).copied()))
+    let log = log_of(writer)?;
+    loop {
+        let from = start(store, &log, writer, until).await?;
+        let content = fence(runtime, store, &log, from.number, by, until).await?;
+        let is_proven = match from.anchor {
+            Some(anchor) => anchor.is_there(store, &log, until).await?,
+            None => content.entries.is_empty(),
+        };
+        // Otherwise the fence may stand at a number that was freed, and ends nothing.
+        if is_proven {
+            let state = sum_of(writer, &content)?;
+            return Ok((content.next, state.wal.get(&writer).copied()));
+        }
+    }
 }
 
 /// Fences the logs of earlier writers, and gives the newest one that has a sum, and what it says.
@@ -383,6 +408,7 @@ impl<R: Runtime> Ledger<R> {
     ) -> Result<Ledger<R>, LedgerError> {
         Ok(Ledger {
             writer: LogWriter::new(runtime.clone(), store.clone(), log_of(epoch)?),
+            sums: Sums::new(options.sums),
             runtime: runtime.clone(),
             store: store.clone(),
             options,
@@ -433,9 +459,35 @@ impl<R: Runtime> Ledger<R> {
     ) -> Result<(), LedgerError> {
         self.finish(until).await?;
         let payload = entry.encode().ok_or(LedgerError::TooLarge)?;
+        if self.is_member && self.sums.is_due(self.writer.next()) {
+            let sum = self.state.sum();
+            // One that has no room is no loss: the log stays as long as it is.
+            if let Some(payload) = sum.encode() {
+                self.unfinished = Some((self.writer.begin(&payload), sum));
+                self.finish(until).await?;
+            }
+        }
         let begun = self.writer.begin(&payload);
         self.unfinished = Some((begun, entry));
         self.finish(until).await
+    }
+
+    /// Removes some entries that a sum has made needless, the oldest first, at most so many.
+    ///
+    /// # Errors
+    /// The store refuses, or the deadline has passed. To be made again.
+    pub(crate) async fn trim(&mut self, at_most: u64, until: Monotonic) -> Result<(), LedgerError> {
+        let needless = self.sums.needless(self.runtime.now());
+        if needless.is_empty() {
+            return Ok(());
+        }
+        let log = log_of(self.epoch)?;
+        for number in needless.take(usize::try_from(at_most).unwrap_or(usize::MAX)) {
+            // One after another: while an entry is there, those behind it are.
+            self.store.remove(&log.entry(number)?, until).await?;
+            self.sums.note_removed(number);
+        }
+        Ok(())
     }
 
     /// Finds out whether another start has taken over.
@@ -458,6 +510,9 @@ impl<R: Runtime> Ledger<R> {
             return Err(error.into());
         }
         if self.is_member {
+            if entry.is_sum {
+                self.sums.note(begun.number, self.runtime.now());
+            }
             self.state.apply_one_of_many(entry);
         } else {
             self.state.apply(entry);

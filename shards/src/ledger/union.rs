@@ -11,6 +11,8 @@
 //! - After an error, or if the future was dropped, all that was known before is still known, and perhaps
 //!   more. The same call goes on where it was.
 //! - The entries behind a fence never count.
+//! - A log is begun with its newest sum ([`super::sums`]). What its writer removes while it is read, or
+//!   while the node stands still, is noticed, and the log is begun anew.
 //!
 //! Memory: what the logs say; while they are read 16 entries of each of [`LOGS_AT_ONCE`] logs.
 //!
@@ -27,16 +29,19 @@ use bytes::Bytes;
 use futures_util::stream::{StreamExt, iter};
 use logsvc_runtime::{Monotonic, Runtime};
 use logsvc_store::Store;
-use logsvc_store::log::{LogEnd, LogError, read_on};
+use logsvc_store::log::{LogEnd, LogError, LogName, read_on};
 
 use super::entry::{EntryError, LogEntry};
 use super::open::{LedgerError, log_of};
 use super::state::LedgerState;
+use super::sums::{Anchor, start};
 
 pub use view::{SegmentOf, Union};
 
 /// How many logs are read side by side.
 const LOGS_AT_ONCE: usize = 8;
+/// So often a log is begun anew in one call.
+const ATTEMPTS: u32 = 3;
 
 /// Why the logs of all writers are not known as far as they have to be.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +64,12 @@ pub enum LogsError {
     },
 }
 
+impl From<LedgerError> for LogsError {
+    fn from(error: LedgerError) -> LogsError {
+        LogsError::Ledger(Box::new(error))
+    }
+}
+
 /// The logs of all writers, as far as they were read. See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Logs {
@@ -66,17 +77,34 @@ pub struct Logs {
 }
 
 /// The log of one writer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct OneLog {
+    /// What is known.
+    known: Reading,
+    /// What is being read from a sum on, since what followed the known has gone.
+    anew: Option<Reading>,
+}
+
+/// What was read of a log, from its beginning or a sum on.
+#[derive(Clone, Debug)]
+struct Reading {
     /// What the entries say that were read.
     state: LedgerState,
     /// How far that is.
     end: LogEnd,
+    /// An entry that was there once everything before it, or the sum that it is, was read; `None` if
+    /// there was nothing.
+    anchor: Option<Anchor>,
+    /// Whether it is known where to read on.
+    is_begun: bool,
+    /// Whether all is read, up to the fence.
+    is_ended: bool,
 }
 
-impl Default for OneLog {
-    fn default() -> OneLog {
-        OneLog { state: LedgerState::default(), end: LogEnd::before(0) }
+impl Default for Reading {
+    fn default() -> Reading {
+        let (state, end) = (LedgerState::default(), LogEnd::before(0));
+        Reading { state, end, anchor: None, is_begun: false, is_ended: false }
     }
 }
 
@@ -115,7 +143,7 @@ impl Logs {
 
     /// How far the log of a writer was read: the number behind the last entry.
     pub fn position(&self, epoch: u32) -> Option<u64> {
-        self.logs.get(&epoch).map(|log| log.end.next)
+        self.logs.get(&epoch).map(|log| log.known.end.next)
     }
 
     /// What all of them say together.
@@ -132,22 +160,87 @@ impl OneLog {
         position: u64,
         until: Monotonic,
     ) -> Result<bool, LogsError> {
-        let OneLog { state, end } = self;
-        let (before, was_fenced) = (end.next, end.fenced_by.is_some());
-        let name = log_of(epoch).map_err(|error| LogsError::Ledger(Box::new(error)))?;
-        let log = || format!("log/{epoch:08x}");
+        let (before, was_ended) = (self.known.end.next, self.known.is_ended);
+        let log = Log { store, name: log_of(epoch)?, epoch, until };
+        if !self.known.is_begun && self.anew.is_none() {
+            self.anew = Some(Reading::begin(&log).await?);
+        }
+        let mut attempts = 0;
+        loop {
+            let reading = self.anew.as_mut().unwrap_or(&mut self.known);
+            if reading.read_on(&log).await? {
+                self.known = self.anew.take().unwrap_or_else(|| std::mem::take(&mut self.known));
+                break;
+            }
+            attempts += 1;
+            if attempts > ATTEMPTS {
+                let log = log.text();
+                return Err(LogsError::Ledger(Box::new(LedgerError::Unstarted { log })));
+            }
+            self.anew = Some(Reading::begin(&log).await?);
+        }
+        let found = self.known.end.next;
+        if found < position {
+            return Err(LogsError::Short { log: log.text(), found, expected: position });
+        }
+        Ok(found > before || self.known.is_ended != was_ended)
+    }
+}
+
+/// A log that is being read.
+struct Log<'a, R: Runtime> {
+    store: &'a Store<R>,
+    name: LogName,
+    epoch: u32,
+    until: Monotonic,
+}
+
+impl<R: Runtime> Log<'_, R> {
+    /// Its name, for people.
+    fn text(&self) -> String {
+        format!("log/{:08x}", self.epoch)
+    }
+}
+
+impl Reading {
+    /// Begins with the newest sum.
+    async fn begin<R: Runtime>(log: &Log<'_, R>) -> Result<Reading, LogsError> {
+        let start = start(log.store, &log.name, log.epoch, log.until).await?;
+        let (end, anchor) = (start.end(), start.anchor);
+        let mut state = LedgerState::default();
+        if let Some((_, entry)) = start.sum {
+            state.apply_one_of_many(entry);
+        }
+        Ok(Reading { state, end, anchor, is_begun: true, is_ended: false })
+    }
+
+    /// Reads on to the end. False if entries have gone meanwhile that should have been read: then
+    /// nothing that was read by this call may be believed.
+    async fn read_on<R: Runtime>(&mut self, log: &Log<'_, R>) -> Result<bool, LogsError> {
+        if self.is_ended {
+            return Ok(true);
+        }
+        let state = &mut self.state;
         // Nothing waits between an entry and its place in `end`.
         let visit = async |number: u64, payload: Bytes| {
-            let entry =
-                LogEntry::decode(&payload).map_err(|error| unreadable(log(), number, error))?;
+            let entry = LogEntry::decode(&payload)
+                .map_err(|error| unreadable(log.text(), number, error))?;
             state.apply_one_of_many(entry);
             Ok::<(), LogsError>(())
         };
-        read_on(store, &name, end, until, visit).await?;
-        if end.next < position {
-            return Err(LogsError::Short { log: log(), found: end.next, expected: position });
+        read_on(log.store, &log.name, &mut self.end, log.until, visit).await?;
+        let is_proven = match self.anchor {
+            Some(anchor) => anchor.is_there(log.store, &log.name, log.until).await?,
+            // There was nothing, so nothing has gone.
+            None => self.end.last_entry().is_none(),
+        };
+        if is_proven {
+            if let Some((number, nonce)) = self.end.last_entry() {
+                self.anchor = Some(Anchor::Entry(number, nonce));
+            }
+            self.is_ended = self.end.fenced_by.is_some();
         }
-        Ok(end.next > before || end.fenced_by.is_some() != was_fenced)
+        Ok(is_proven)
     }
 }
 

@@ -22,7 +22,7 @@ use logsvc_shards::deletion::{DeleteFilters, DeletionVersion};
 use logsvc_shards::follower::{BucketStatus, Follower, FollowerConfig, OwnedSegments};
 use logsvc_shards::host::{self, HostConfig};
 use logsvc_shards::kept::KeptFiles;
-use logsvc_shards::ledger::LedgerOptions;
+use logsvc_shards::ledger::{LedgerOptions, SumsConfig};
 use logsvc_shards::member::{MemberError, MemberHandle};
 use logsvc_shards::messages::{
     AppendError, AppendOutcome, AppendRequest, ShardReply, ShardRequest, ShardStatus,
@@ -99,6 +99,8 @@ pub(crate) struct Upkeep {
     pub(crate) bucket: Option<TestBucket>,
     /// How the node is one of many, if it is.
     pub(crate) member: Option<AsMember>,
+    /// When it sums up its log of edits, as one of many.
+    pub(crate) sums: SumsConfig,
 }
 
 /// The bucket of a node.
@@ -160,6 +162,7 @@ impl From<SealPolicy> for Upkeep {
             bucket: None,
             followed: None,
             member: None,
+            sums: SumsConfig::default(),
         }
     }
 }
@@ -291,7 +294,8 @@ fn store_of(runtime: &SimRuntime, boot: &Boot) -> Option<Store<SimRuntime>> {
 fn bucket_of(runtime: &SimRuntime, boot: &Boot) -> Option<NodeBucket<SimRuntime>> {
     let partitions = boot.upkeep.partitions.unwrap_or(64);
     let is_log_stored = boot.upkeep.followed.as_ref()?.sink.is_some();
-    let options = LedgerOptions { who: "a test".to_owned(), partitions, is_log_stored };
+    let sums = boot.upkeep.sums;
+    let options = LedgerOptions { who: "a test".to_owned(), partitions, is_log_stored, sums };
     store_of(runtime, boot).map(|store| (store, options))
 }
 

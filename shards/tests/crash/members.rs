@@ -12,7 +12,7 @@ use logsvc_cluster::map::{Epoch, Map};
 use logsvc_cluster::settings::Settings;
 use logsvc_runtime::sim::Simulation;
 use logsvc_runtime::{CoreId, Runtime};
-use logsvc_shards::ledger::{LedgerError, Logs, check_unshared};
+use logsvc_shards::ledger::{LedgerError, Logs, SumsConfig, check_unshared};
 use logsvc_shards::messages::ShardRequest;
 use logsvc_shards::shard::SealPolicy;
 use logsvc_shards::sink::SinkConfig;
@@ -238,8 +238,25 @@ struct Tally {
     wrong_clocks: u32,
     jumps: u32,
     taken_over: u32,
+    whole_logs: usize,
+    shortened_logs: usize,
     acknowledged: usize,
     answers: u64,
+}
+
+/// How many logs of edits have their first entry, and how many have it no more.
+fn logs_of_edits(world: &World) -> (usize, usize) {
+    let mut firsts: BTreeMap<String, String> = BTreeMap::new();
+    for (name, _) in world.objects() {
+        if let Some((log, number)) = name.as_str().rsplit_once('/')
+            && log.starts_with("log/")
+        {
+            let first = firsts.entry(log.to_owned()).or_insert_with(|| number.to_owned());
+            *first = number.to_owned().min(first.clone());
+        }
+    }
+    let whole = firsts.values().filter(|first| first.bytes().all(|digit| digit == b'0')).count();
+    (whole, firsts.len() - whole)
 }
 
 /// Nodes come, leave, die with their disks, stand still and go on; hints lie; the bucket fails, or one of
@@ -262,6 +279,7 @@ fn nothing_is_lost_or_doubled_whatever_becomes_of_nodes() {
         assert!(silent_ways > 6 && refused_ways > 6 && wrong_clocks > 10 && jumps > 6);
         let Tally { taken_over, acknowledged, answers, .. } = tally;
         assert!(taken_over > 3 && acknowledged > 2_000 && answers > 100);
+        assert!(tally.shortened_logs > 6, "{} of {}", tally.shortened_logs, tally.whole_logs);
     }
 }
 
@@ -280,7 +298,10 @@ fn trouble(seed: u64, tally: &mut Tally) {
     let of_upkeep = Rc::clone(&rng);
     let upkeep = || {
         let upkeep = random_upkeep(&world, &mut of_upkeep.borrow_mut());
-        Upkeep { partitions: Some(PARTITIONS), ..upkeep }
+        // Longer than listings are behind. Many logs are read while they become shorter.
+        let grace = Duration::from_millis(of_upkeep.borrow_mut().between(3_400, 6_000));
+        let sums = SumsConfig { interval: 1, grace };
+        Upkeep { partitions: Some(PARTITIONS), sums, ..upkeep }
     };
     let settings = random_settings(&mut rng.borrow_mut());
     let mut nodes = Nodes::new(&simulation, upkeep, settings);
@@ -394,6 +415,9 @@ fn trouble(seed: u64, tally: &mut Tally) {
         tally.starts += 1;
     }
     settle(&nodes, &stop);
+    let (whole, shortened) = logs_of_edits(&world);
+    tally.whole_logs += whole;
+    tally.shortened_logs += shortened;
     let ledger = nodes.ledger.borrow();
     tally.acknowledged += ledger.acknowledged.len();
     tally.answers += ledger.answers;

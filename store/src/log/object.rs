@@ -55,6 +55,37 @@ pub(super) async fn read_entry<R: Runtime>(
     }
 }
 
+/// What stands at a number of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AtNumber {
+    /// Nothing.
+    Nothing,
+    /// The beginning of an object.
+    Torn,
+    /// A fence.
+    Fence,
+    /// An entry: its random number and its payload. Whether it counts is not known.
+    Entry(Nonce, Bytes),
+}
+
+/// What stands at a number of a log.
+///
+/// # Errors
+/// See [`LogError`].
+pub async fn at_number<R: Runtime>(
+    store: &Store<R>,
+    log: &LogName,
+    number: u64,
+    until: Monotonic,
+) -> Result<AtNumber, LogError> {
+    Ok(match read_entry(store, log, number, until).await? {
+        Read::Nothing => AtNumber::Nothing,
+        Read::Torn(_) => AtNumber::Torn,
+        Read::Fence { .. } => AtNumber::Fence,
+        Read::Entry { header, payload } => AtNumber::Entry(header.nonce, payload),
+    })
+}
+
 /// Whether a number of a log is torn.
 ///
 /// # Errors

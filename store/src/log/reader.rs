@@ -37,6 +37,8 @@ pub struct LogEnd {
     pub torn: u64,
     /// The random number of the last entry, if that is known.
     last: Option<Nonce>,
+    /// The number of the last entry, if one was read.
+    last_number: Option<u64>,
     /// The fault of the torn object whose void numbers end at `next`.
     behind: Option<ObjectError>,
 }
@@ -45,7 +47,20 @@ impl LogEnd {
     /// Of a log that is to be read from `from` on, as by [`read_log`].
     pub fn before(from: u64) -> LogEnd {
         let last = if from == 0 { Some(Nonce::NONE) } else { None };
-        LogEnd { next: from, fenced_by: None, torn: 0, last, behind: None }
+        LogEnd { next: from, fenced_by: None, torn: 0, last, last_number: None, behind: None }
+    }
+
+    /// Of a log that is to be read from behind an entry on, which counts and has this number and random
+    /// number.
+    pub fn behind(number: u64, nonce: Nonce) -> LogEnd {
+        let next = number.saturating_add(1);
+        let (last, last_number) = (Some(nonce), Some(number));
+        LogEnd { next, fenced_by: None, torn: 0, last, last_number, behind: None }
+    }
+
+    /// The last entry that was read: its number and its random number.
+    pub fn last_entry(&self) -> Option<(u64, Nonce)> {
+        self.last_number.zip(self.last)
     }
 }
 
@@ -149,7 +164,7 @@ async fn go_on<R: Runtime, E: From<LogError>>(
                     }
                     visit(number, payload).await?;
                     (end.next, end.behind) = (number + 1, None);
-                    end.last = Some(header.nonce);
+                    (end.last, end.last_number) = (Some(header.nonce), Some(number));
                 }
             }
         }

@@ -44,10 +44,10 @@ impl Logs {
         let goes = |epoch: &u32| ended.contains(epoch) && *epoch != own;
         let of = |logs_go: bool| {
             let logs = self.logs.iter().filter(move |(epoch, _)| goes(epoch) == logs_go);
-            logs.map(|(_, log)| &log.state)
+            logs.map(|(_, log)| &log.known.state)
         };
         let nothing = LedgerState::default();
-        let own = self.logs.get(&own).map_or(&nothing, |log| &log.state);
+        let own = self.logs.get(&own).map_or(&nothing, |log| &log.known.state);
         let (theirs, others) = (Told::by(of(true)), Told::by(of(false)));
         let all = Told::by(of(true).chain(of(false)));
         let mut entries = Entries::new(wal, records_max);

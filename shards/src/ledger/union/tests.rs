@@ -187,7 +187,7 @@ impl Writers {
     /// A log goes on with a sum of itself.
     fn sum(&mut self) {
         let epoch = self.some_epoch();
-        let sum = self.logs.logs.get(&epoch).map(|log| log.state.sum());
+        let sum = self.logs.logs.get(&epoch).map(|log| log.known.state.sum());
         self.append(epoch, sum.unwrap_or_else(|| LogEntry { is_sum: true, ..LogEntry::default() }));
     }
 
@@ -237,7 +237,7 @@ impl Writers {
 fn take(logs: &mut Logs, epoch: u32, entry: &LogEntry) {
     let payload = entry.encode().expect("it is small");
     let entry = LogEntry::decode(&payload).expect("an entry");
-    logs.logs.entry(epoch).or_default().state.apply_one_of_many(entry);
+    logs.logs.entry(epoch).or_default().known.state.apply_one_of_many(entry);
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Union {
         let covers = covers.filter(|cover| logs.contains_key(&cover.wal_epoch));
         let covers = strongest(covers.copied().collect());
         let left = left.into_iter().filter(|part| live.contains_key(&part.segment)).collect();
-        let own = |(epoch, log): (&u32, &OneLog)| Some((*epoch, *log.state.wal.get(epoch)?));
+        let own = |(epoch, log): (&u32, &OneLog)| Some((*epoch, *log.known.state.wal.get(epoch)?));
         Union {
             stored: StoredSet { live, footers, left, covers },
             gone,
@@ -75,7 +75,7 @@ impl Union {
 }
 
 fn states(logs: &BTreeMap<u32, OneLog>) -> impl Iterator<Item = &LedgerState> {
-    logs.values().map(|log| &log.state)
+    logs.values().map(|log| &log.known.state)
 }
 
 /// What some logs say of segments.
