@@ -100,6 +100,7 @@ fn a_keeper_that_stood_still_is_not_believed_at_a_freed_number() {
         change(&nodes, keeper, before..before + 1, &acknowledged);
         nodes.run_for(Duration::from_micros(rng.below(9_000)));
         nodes.running[&keeper].node.stop();
+        let at_stop = number();
         nodes.lie(keeper);
         nodes.tell_gone(keeper);
         let heir =
@@ -118,6 +119,8 @@ fn a_keeper_that_stood_still_is_not_believed_at_a_freed_number() {
         let mut is_anew = false;
         for _ in 0..40 {
             nodes.run_for(Duration::from_millis(5));
+            let is_real = number() == at_stop || number() >= last;
+            assert!(is_real, "the keeper that stood still believes {}", number());
             is_anew |= entries(&world).contains(&(u64::from(before) + 1));
         }
         anew += u32::from(is_anew);
@@ -128,6 +131,8 @@ fn a_keeper_that_stood_still_is_not_believed_at_a_freed_number() {
         let newest = of_heir.view();
         while nodes.simulation.now() < looked {
             nodes.run_for(Duration::from_millis(100));
+            let is_real = number() == at_stop || number() >= last;
+            assert!(is_real, "the keeper that stood still believes {}", number());
             let view = files_of(&nodes, bystander).view();
             let is_real = view.number() == u64::from(before) || view.number() >= last;
             assert!(is_real, "the bystander believes {}", view.number());

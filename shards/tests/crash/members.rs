@@ -409,10 +409,15 @@ fn trouble(seed: u64, tally: &mut Tally) {
     nodes.tell_the_truth();
     asleep.keys().filter_map(|me| nodes.running.get(me)).for_each(|node| node.node.go_on());
     nodes.run_for(Duration::from_secs(10));
-    tally.taken_over += nodes.bury().len() as u32;
-    if nodes.running.is_empty() {
-        nodes.start(2);
-        tally.starts += 1;
+    // Somebody may have ended a node, and died. It comes to know when it looks, each half a minute.
+    for pause in [0, 35] {
+        nodes.run_for(Duration::from_secs(pause));
+        tally.taken_over += nodes.bury().len() as u32;
+        if nodes.running.is_empty() {
+            nodes.start(2);
+            tally.starts += 1;
+        }
+        stop.set(true);
     }
     settle(&nodes, &stop);
     let (whole, shortened) = logs_of_edits(&world);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use logsvc_runtime::sim::{SimRuntime, Simulation};
-use logsvc_store::double::World;
+use logsvc_store::double::{Faults, World};
 use logsvc_testkit::{Rng, SeedGuard, seeds};
 
 use super::*;
@@ -125,6 +125,9 @@ fn who_reads_while_entries_come_and_go_believes_none_at_a_freed_number() {
     for seed in seeds(60) {
         let _guard = SeedGuard(seed);
         let world = World::default();
+        // What was listed is gone when it is read.
+        let latency_ns = 1_000_000..=4_000_000;
+        world.set_faults(Faults { latency_ns, slow_factor: 500, ..Faults::default() });
         let (newest_number, created_anew) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0_u64)));
         let rng = Rc::new(RefCell::new(Rng::new(seed)));
         let (simulation, counted) = (Simulation::new(seed), Rc::clone(&created_anew));
