@@ -241,7 +241,12 @@ pub(crate) async fn peek<R: Runtime>(
     for writer in writers.into_iter().rev() {
         let log = log_of(writer)?;
         // Another entry is its first one if it is a writer of many.
-        let from = start(store, &log, writer, until).await?.number;
+        let from = match start(store, &log, writer, until).await {
+            Ok(start) => start.number,
+            // A later one contains it, and only its fence is left.
+            Err(LedgerError::Unstarted { .. }) => continue,
+            Err(error) => return Err(error),
+        };
         let content = read_log(store, &log, from, until).await?;
         if !content.entries.is_empty() {
             let state = sum_of(writer, &content)?;
