@@ -136,7 +136,9 @@ fn run(mut args: impl Iterator<Item = String>) -> Result<()> {
             rules::check(&options.binary("debug"))?;
             operations::run(&options.binary("debug"))?;
             match &options.corpus {
-                Some(corpus) => blackbox::check(corpus, &options.binary("release"), options.nodes.unwrap_or(1)),
+                Some(corpus) => {
+                    blackbox::check(corpus, &options.binary("release"), options.nodes.unwrap_or(1))
+                }
                 None => Ok(()),
             }
         }

@@ -38,9 +38,8 @@ impl Nodes {
     ) -> Result<Nodes> {
         let folder = DataFolder::create(&format!("blackbox-{name}"))?;
         let mut nodes = Nodes { servers: Vec::new(), ports: Vec::new(), _folder: folder };
-        let begun = (1..=count).try_for_each(|number| {
-            nodes.start_one(binary, template, discovery, (number, count))
-        });
+        let begun = (1..=count)
+            .try_for_each(|number| nodes.start_one(binary, template, discovery, (number, count)));
         if let Err(error) = begun.and_then(|()| nodes.await_shares()) {
             nodes.show_logs();
             return Err(error);

@@ -187,8 +187,7 @@ mod tests {
         let map = map(&[(1, "a"), (2, "b")]);
         let mine = members(&[(1, "a", ALIVE)]);
         let mut hints = Hints::default();
-        let at =
-            |at, hints: &mut Hints| numbers(hints.alive(second(at), me(1), &map, &mine));
+        let at = |at, hints: &mut Hints| numbers(hints.alive(second(at), me(1), &map, &mine));
         assert_eq!(at(0, &mut hints), [1, 2]);
         assert_eq!(at(100, &mut hints), [1, 2]);
         hints.note_joined(second(100));
@@ -238,8 +237,7 @@ mod tests {
         let all = members(&[(1, "a", ALIVE), (2, "b", ALIVE), (3, "c", ALIVE)]);
         let alone = members(&[(1, "a", ALIVE), (2, "b", Standing::Dead), (3, "c", Standing::Dead)]);
         let mut hints = Hints::default();
-        let mut at =
-            |at, members: &Members| numbers(hints.alive(second(at), me(1), &map, members));
+        let mut at = |at, members: &Members| numbers(hints.alive(second(at), me(1), &map, members));
         assert_eq!(at(0, &all), [1, 2, 3]);
         assert_eq!(at(1, &alone), [1, 2, 3]);
         assert_eq!(at(20, &alone), [1, 2, 3]);

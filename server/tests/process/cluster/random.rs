@@ -127,8 +127,7 @@ fn nodes_answer_random_queries_as_one_does() {
                 let headers = [("Content-Type", "application/json")];
                 let json = body::json(some);
                 let path = "/loki/api/v1/push";
-                let reply =
-                    server.client().request("POST", path, &headers, Some(json.as_bytes()));
+                let reply = server.client().request("POST", path, &headers, Some(json.as_bytes()));
                 assert_eq!(reply.status, 204, "{}", reply.text());
             }
         }
@@ -177,5 +176,8 @@ fn nodes_answer_random_queries_as_one_does() {
             texts.push(text);
         }
     }
-    assert!(found > count / 4 && refused > count / 20, "{found} found something, {refused} refused");
+    assert!(
+        found > count / 4 && refused > count / 20,
+        "{found} found something, {refused} refused"
+    );
 }
