@@ -31,7 +31,7 @@ const ROUND_LIMIT: Duration = Duration::from_secs(120);
 pub(crate) fn check(binary: &Path) -> Result<()> {
     let mut network = Command::new(APART[0]);
     network.args(&APART[1..]).args(["sh", "-c"]);
-    network.arg("ip link add hub0 type bridge && ip link add a type veth peer name b");
+    network.arg("ip link add hub0 type bridge && ip link add left type veth peer name right");
     if !process::succeeds_quietly(network) {
         println!("ci: cluster skipped: no network can be made here");
         return Ok(());
