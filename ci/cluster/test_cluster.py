@@ -132,8 +132,10 @@ class Cluster(unittest.TestCase):
             self.gets_through(15)
 
     def cut_from_the_bucket(self, node):
-        # Its clients are where the bucket is, so it hears nothing from them, either.
+        # Its clients are where the bucket is, so they hear nothing from it, either. Pushes that are under way
+        # get their answers.
         self.send_to(self.others(node))
+        time.sleep(1)
         with self.cuts((node, HUB)):
             # It says so, and others take over from it.
             self.gets_through(25)
