@@ -21,7 +21,7 @@ const SHARE_LIMIT: Duration = Duration::from_secs(60);
 pub(super) struct Nodes {
     servers: Vec<Server>,
     ports: Vec<u16>,
-    _folder: DataFolder,
+    folder: DataFolder,
 }
 
 impl Nodes {
@@ -37,7 +37,7 @@ impl Nodes {
         (name, count): (&str, u8),
     ) -> Result<Nodes> {
         let folder = DataFolder::create(&format!("blackbox-{name}"))?;
-        let mut nodes = Nodes { servers: Vec::new(), ports: Vec::new(), _folder: folder };
+        let mut nodes = Nodes { servers: Vec::new(), ports: Vec::new(), folder: folder };
         let begun = (1..=count)
             .try_for_each(|number| nodes.start_one(binary, template, discovery, (number, count)));
         if let Err(error) = begun.and_then(|()| nodes.await_shares()) {
@@ -54,7 +54,7 @@ impl Nodes {
         discovery: bool,
         (number, count): (u8, u8),
     ) -> Result<()> {
-        let data = self._folder.0.join(format!("node-{number}"));
+        let data = self.folder.0.join(format!("node-{number}"));
         std::fs::create_dir_all(&data).context("making the folder of a node")?;
         let ports = free_ports()?;
         let mut config = fill_config(template, &data, ports, discovery);
@@ -63,7 +63,7 @@ impl Nodes {
             config = among_others(&config, &ip(number));
             arguments.push(format!("--memberlist.bind-addr={}", ip(number)).into());
             arguments.push(format!("--common.storage.ring.instance-id=node-{number}").into());
-            let bucket = self._folder.0.join("bucket");
+            let bucket = self.folder.0.join("bucket");
             arguments.push(format!("--storage.bucket=file://{}", bucket.display()).into());
             arguments.extend((1..=count).map(|n| format!("--memberlist.join={}", ip(n)).into()));
         }
