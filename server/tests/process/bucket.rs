@@ -95,6 +95,17 @@ fn files(folder: &Path, end: &str) -> usize {
     entries.flatten().map(|entry| count(entry.path())).sum()
 }
 
+/// Whether the disk is so full that the server lets files of segments go that the bucket has.
+fn disk_is_low(server: &Server) -> bool {
+    let (size, free) =
+        (server.metric("logsvc_disk_size_bytes"), server.metric("logsvc_disk_free_bytes"));
+    let is_low = free < (size / 20.0).min(5e9);
+    if is_low {
+        println!("the disk has {free} of {size} bytes left: files are not looked at");
+    }
+    is_low
+}
+
 #[test]
 fn flushed_and_stopped_entries_outlive_the_data_folder() {
     let place = Place::new();
@@ -107,7 +118,11 @@ fn flushed_and_stopped_entries_outlive_the_data_folder() {
     assert_eq!(server.metric("logsvc_bucket_backlog_segments"), 0.0);
     assert_eq!(server.metric("logsvc_bucket_backlog_bytes"), 0.0);
     let local_bytes = server.metric("logsvc_bucket_local_file_bytes");
-    assert_eq!(local_bytes, server.metric("logsvc_bucket_upload_bytes_total"));
+    let uploaded_bytes = server.metric("logsvc_bucket_upload_bytes_total");
+    assert!(
+        local_bytes == uploaded_bytes || disk_is_low(&server),
+        "{local_bytes} {uploaded_bytes}"
+    );
     assert_eq!(server.metric("logsvc_bucket_failures_total"), 0.0);
     assert_eq!(server.metric("logsvc_bucket_failing_seconds"), 0.0);
     server.kill();
@@ -297,9 +312,14 @@ fn metrics_count_requests_and_where_reads_are_answered() {
     assert!(requests("create") > created, "the flush uploads a segment");
     assert!(metric(&server, "logsvc_bucket_sent_bytes_total") > sent + 1000.0);
     insist(&server, "a", base, 500);
-    assert!(metric(&server, "logsvc_segment_reads_total{from=\"file\"}") > 0.0);
-    assert_eq!(metric(&server, "logsvc_segment_reads_total{from=\"bucket\"}"), 0.0);
-    assert_eq!(metric(&server, "logsvc_segment_evictions_total"), 0.0);
+    if !disk_is_low(&server) {
+        assert!(
+            metric(&server, "logsvc_segment_reads_total{from=\"file\"}") > 0.0,
+            "no file is read"
+        );
+        assert_eq!(metric(&server, "logsvc_segment_reads_total{from=\"bucket\"}"), 0.0);
+        assert_eq!(metric(&server, "logsvc_segment_evictions_total"), 0.0);
+    }
     assert_eq!(metric(&server, "logsvc_bucket_request_failures_total"), 0.0);
     server.stop();
 

@@ -333,11 +333,7 @@ impl<R: Runtime> Follower<R> {
     async fn upkeep(&mut self) -> Result<(), Stopped> {
         let wanted = self.status.wanted();
         self.pull().await?;
-        let backlog = self.fold.added().chain(self.in_flight.added.values());
-        let (segments, len_bytes) =
-            backlog.fold((0, 0), |(count, sum), added| (count + 1, sum + added.live.file_len));
-        self.status.note_backlog(segments, len_bytes);
-        self.status.note_local(self.disk.cache.bytes(), self.disk.cache.absent_count());
+        self.note_stock();
         self.find_orphans();
         self.remove_objects();
         self.check_reached();
@@ -356,6 +352,15 @@ impl<R: Runtime> Follower<R> {
             self.send(Batch::default());
         }
         Ok(())
+    }
+
+    /// Tells what the bucket lacks, and what is on the local disk.
+    fn note_stock(&self) {
+        let backlog = self.fold.added().chain(self.in_flight.added.values());
+        let (segments, len_bytes) =
+            backlog.fold((0, 0), |(count, sum), added| (count + 1, sum + added.live.file_len));
+        self.status.note_backlog(segments, len_bytes);
+        self.status.note_local(self.disk.cache.bytes(), self.disk.cache.absent_count());
     }
 
     /// How long nothing is sent if there is nothing to be sent.
@@ -406,6 +411,8 @@ impl<R: Runtime> Follower<R> {
                 self.member.adopted.drain(..batch.adopted.len());
                 self.note_sent(&sender.recorder.ledger, &batch);
                 self.find_orphans();
+                // Who waits for this moment reads the numbers when it has come.
+                self.note_stock();
                 if let Reaching::Sending(wanted) = self.reaching {
                     self.status.note_recorded(wanted);
                     let names = self.objects.gone.keys().copied().collect();
