@@ -2,7 +2,8 @@
 still, are cut off from each other and from the bucket, and are started again one by one. After each
 trouble every node has just what was acknowledged.
 
-LOGSVC_ROUNDS is how many rounds of random troubles follow, LOGSVC_SEED chooses them.
+LOGSVC_ROUNDS is how many rounds of random troubles follow, LOGSVC_KILLS how many nodes are killed with
+their disks behind that, one soon after another. LOGSVC_SEED chooses them.
 """
 
 import contextlib
@@ -19,6 +20,8 @@ from nodes import Node, Store
 from parts import wait_for
 
 NODES = 3
+# After so many kills the nodes are asked for all lines.
+KILLS_A_ROUND = 10
 # How far one of the clocks is ahead.
 AHEAD_S = 40
 
@@ -34,9 +37,13 @@ class Cluster(unittest.TestCase):
             Node(cls.folder.name, number, addresses, AHEAD_S if number == 2 else 0)
             for number in range(NODES)
         ]
+        cls.bring_up()
+        cls.open_ledger()
+
+    @classmethod
+    def open_ledger(cls):
         cls.ledger = Ledger(str(time.time_ns()))
         cls.ledger.urls = [node.url for node in cls.nodes]
-        cls.bring_up()
         cls.ledger.start()
 
     @classmethod
@@ -212,15 +219,36 @@ class Cluster(unittest.TestCase):
             node.kill(with_disk=True)
 
     def test_b_troubles_at_random(self):
-        seed = int(os.environ.get("LOGSVC_SEED") or time.time_ns() % 1_000_000)
+        seed, chance = self.chance()
         rounds = int(os.environ.get("LOGSVC_ROUNDS") or 0)
-        chance = random.Random(seed)
         for number in range(rounds):
             self.setUp()
             trouble, node = chance.choice(self.TROUBLES), chance.choice(self.nodes)
             print(f"seed {seed}, round {number}: {trouble.__name__}, node {node.number}", flush=True)
             trouble(self, node)
             self.tearDown()
+
+    def test_c_one_after_another_is_killed_with_its_disk(self):
+        seed, chance = self.chance()
+        kills = int(os.environ.get("LOGSVC_KILLS") or 0)
+        for first in range(0, kills, KILLS_A_ROUND):
+            # Each check reads all lines, so there must not be too many.
+            self.ledger.stop()
+            self.open_ledger()
+            self.setUp()
+            print(f"seed {seed}, kills from {first} on", flush=True)
+            for _ in range(first, min(first + KILLS_A_ROUND, kills)):
+                node = chance.choice(self.nodes)
+                self.send_to(self.others(node))
+                node.kill(with_disk=True)
+                node.start()
+                # Less than the new one needs to get its share, sometimes.
+                self.gets_through(chance.uniform(1, 5))
+            self.tearDown()
+
+    def chance(self):
+        seed = int(os.environ.get("LOGSVC_SEED") or time.time_ns() % 1_000_000)
+        return seed, random.Random(seed)
 
 
 if __name__ == "__main__":

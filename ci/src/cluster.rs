@@ -5,7 +5,8 @@
 //! The tests are skipped, with a message, where such a network cannot be made: that is up to the kernel
 //! and its owner. Where SeaweedFS cannot be had they are skipped, too, but not with `CI=true`.
 //!
-//! `LOGSVC_ROUNDS` and `LOGSVC_SEED` in the environment ask for further rounds at random.
+//! `LOGSVC_ROUNDS` and `LOGSVC_KILLS` in the environment ask for further rounds and kills at random, which
+//! `LOGSVC_SEED` chooses.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -26,6 +27,7 @@ const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 /// What every run takes at most, and each round at random.
 const LIMIT: Duration = Duration::from_secs(900);
 const ROUND_LIMIT: Duration = Duration::from_secs(120);
+const KILL_LIMIT: Duration = Duration::from_secs(40);
 
 /// Runs the tests.
 pub(crate) fn check(binary: &Path) -> Result<()> {
@@ -49,17 +51,22 @@ pub(crate) fn check(binary: &Path) -> Result<()> {
     } else {
         println!("ci: cluster: all clocks are the same, there is no {FAKETIME}");
     }
-    let rounds = match std::env::var("LOGSVC_ROUNDS") {
-        Ok(rounds) => rounds.parse().context("LOGSVC_ROUNDS is no number")?,
-        Err(_) => 0,
-    };
+    let (rounds, kills) = (number("LOGSVC_ROUNDS")?, number("LOGSVC_KILLS")?);
     let tests = PythonTests {
         command: "cluster",
         folder: "ci/cluster",
         module: "test_cluster",
         programs: &[],
         inside: &APART,
-        limit: LIMIT + ROUND_LIMIT * rounds,
+        limit: LIMIT + ROUND_LIMIT * rounds + KILL_LIMIT * kills,
     };
     tests.run(binary, &variables)
+}
+
+/// The number that a variable of the environment has, 0 if it is not there.
+fn number(name: &str) -> Result<u32> {
+    match std::env::var(name) {
+        Ok(text) => text.parse().with_context(|| format!("{name} is no number")),
+        Err(_) => Ok(0),
+    }
 }
