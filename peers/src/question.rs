@@ -1,5 +1,6 @@
 //! A part of a query on its way to a node that owns partitions, and what its shards have found.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +29,9 @@ pub struct Question {
     pub asked: Asked,
     /// The version of the requests for deletion whose entries are left out.
     pub deletions: DeletionVersion,
+    /// How many entries of a log query a shard of many streams may look for in place of those that an
+    /// answer has, see [`logsvc_shards::scan::LeafRequest::entries_each`].
+    pub entries_each: Option<NonZeroUsize>,
 }
 
 /// See [`Question`].
@@ -117,6 +121,9 @@ struct QuestionHead {
     deletions: u64,
     #[prost(uint32, tag = "9")]
     writer: u32,
+    /// 0: as many as an answer has.
+    #[prost(uint32, tag = "10")]
+    entries_each: u32,
 }
 
 fn message(text: impl ToString) -> Damaged {
@@ -158,6 +165,9 @@ impl Question {
             scope: Some(scope),
             asked: Some(asked),
             deletions: self.deletions.number(),
+            entries_each: self
+                .entries_each
+                .map_or(0, |each| u32::try_from(each.get()).unwrap_or(0)),
         };
         frame::seal(Kind::Question, Vec::new(), &head)
     }

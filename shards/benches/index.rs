@@ -215,6 +215,7 @@ impl Bench {
             deletions: DeletionVersion::NONE,
             cancellation: Cancellation::default(),
             account: Account::alone(1 << 30),
+            entries_each: None,
         };
         self.time(&format!("streams of {selector}"), expected, |bench| {
             bench.ask(ShardRequest::Leaf(leaf.clone())).1

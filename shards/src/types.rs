@@ -97,6 +97,9 @@ pub struct ScanStats {
     pub cache_hits: u64,
     /// Entries that requests for deletion have hidden.
     pub entries_hidden: u64,
+    /// Leaves that looked for fewer entries than their plan has, see
+    /// [`crate::scan::LeafRequest::entries_each`].
+    pub cut_leaves: u64,
     /// Time spent waiting for bytes of segments, in nanoseconds.
     pub read_time_ns: u64,
     /// What a bucket was asked for.
@@ -142,6 +145,7 @@ impl ScanStats {
         self.cache_lookups += other.cache_lookups;
         self.cache_hits += other.cache_hits;
         self.entries_hidden += other.entries_hidden;
+        self.cut_leaves += other.cut_leaves;
         self.add_waits(other);
     }
 }

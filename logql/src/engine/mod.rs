@@ -51,7 +51,10 @@ pub use block::{BlockSummary, EntryBlock, MetadataColumn, MetadataSets, TextRef,
 pub use error::{EvalError, MatchingError, PlanError};
 pub use estimate::Estimate;
 pub use fields::{FieldParser, FieldReader, parse_field_bytes};
-pub use leaf::{CountedBy, EntryMatcher, LeafExecutor, LeafResult, LeafStats, Needs, StreamState};
+pub use leaf::{
+    CountedBy, CutPart, EntryMatcher, LeafExecutor, LeafResult, LeafStats, Needs, StreamState,
+    lacking,
+};
 pub use listed_names::ListedNames;
 pub use literals::Literal;
 pub use matcher::{CompiledMatcher, PatternOutcome, PatternWalk};

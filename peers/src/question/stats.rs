@@ -20,7 +20,7 @@ pub(super) fn stats_of(counters: &[u64]) -> ScanStats {
     stats
 }
 
-fn all(stats: &mut ScanStats) -> [&mut u64; 21] {
+fn all(stats: &mut ScanStats) -> [&mut u64; 22] {
     let ScanStats {
         streams,
         head_blocks,
@@ -39,6 +39,7 @@ fn all(stats: &mut ScanStats) -> [&mut u64; 21] {
         cache_lookups,
         cache_hits,
         entries_hidden,
+        cut_leaves,
         read_time_ns,
         store,
     } = stats;
@@ -65,5 +66,6 @@ fn all(stats: &mut ScanStats) -> [&mut u64; 21] {
         requests,
         bytes,
         time_ns,
+        cut_leaves,
     ]
 }

@@ -3,6 +3,7 @@
 //! A question may be as large as the largest query: its sender has had memory for it admitted, and
 //! so does who answers. The bytes tell what it takes before anything is compiled.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ pub struct UncheckedSent {
     tenants: TenantScope,
     asked: UncheckedAsked,
     deletions: DeletionVersion,
+    entries_each: Option<NonZeroUsize>,
     estimate: Estimate,
 }
 
@@ -64,7 +66,8 @@ impl Sent {
     /// See [`Damaged`].
     pub fn read(bytes: &[u8]) -> Result<UncheckedSent, Damaged> {
         let Opened { head, .. } = frame::open::<QuestionHead>(Kind::Question, bytes)?;
-        let QuestionHead { number, timeout_ms, scope, asked, deletions, writer } = head;
+        let QuestionHead { number, timeout_ms, scope, asked, deletions, writer, entries_each } =
+            head;
         let deletions = DeletionVersion::of_number(deletions);
         let to = Addressee { writer, number };
         let tenants = tenants(&scope.ok_or_else(|| message("it is about no tenant"))?)?;
@@ -82,7 +85,8 @@ impl Sent {
         };
         let estimate = asked.estimate()?;
         let timeout = Duration::from_millis(timeout_ms);
-        Ok(UncheckedSent { to, timeout, tenants, asked, deletions, estimate })
+        let entries_each = NonZeroUsize::new(entries_each as usize);
+        Ok(UncheckedSent { to, timeout, tenants, asked, deletions, entries_each, estimate })
     }
 
     /// Reads such bytes and compiles what they have, without a limit of memory beside those that
@@ -153,7 +157,7 @@ impl UncheckedSent {
     /// # Errors
     /// See [`NotChecked`].
     pub fn checked(self, allowance: &dyn Allowance) -> Result<Sent, NotChecked> {
-        let UncheckedSent { to, timeout, tenants, asked, deletions, .. } = self;
+        let UncheckedSent { to, timeout, tenants, asked, deletions, entries_each, .. } = self;
         let asked = match asked {
             UncheckedAsked::Leaves(plans) => Asked::Leaves(leaves(&plans, allowance)?),
             UncheckedAsked::LabelNames(head) => Asked::LabelNames(streams(&head, allowance)?),
@@ -162,7 +166,7 @@ impl UncheckedSent {
             }
             UncheckedAsked::Series(head) => Asked::Series(streams(&head, allowance)?),
         };
-        let question = Question { tenants, asked, deletions };
+        let question = Question { tenants, asked, deletions, entries_each };
         Ok(Sent { to, timeout, question })
     }
 }

@@ -48,7 +48,8 @@ fn asked() -> Asked {
 /// A question that [`NodeUnderTest`] answers as its number says.
 fn question(number: u64) -> Bytes {
     let tenants = TenantId::new("acme").expect("a tenant").into();
-    let question = Question { tenants, asked: asked(), deletions: DeletionVersion::NONE };
+    let question =
+        Question { tenants, asked: asked(), deletions: DeletionVersion::NONE, entries_each: None };
     question.encode(Addressee { writer: 1, number }, PATIENCE).into()
 }
 

@@ -1,5 +1,6 @@
 //! Questions come back as they were sent.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use logsvc_logql::engine::{Allowance, Stop, Unlimited};
@@ -38,6 +39,7 @@ fn check(question: &Question, number: u64, timeout: Duration) {
         }
         other => panic!("another question: {other:?}"),
     }
+    assert_eq!(again.entries_each, question.entries_each);
     assert_eq!(again.encode(to(number), timeout), bytes);
 }
 
@@ -47,13 +49,22 @@ fn every_question_comes_as_it_was_sent() {
     for asked in all_asked() {
         for deletions in [DeletionVersion::NONE, DeletionVersion::of_number(u64::MAX)] {
             let tenants = scopes()[0].clone();
-            let question = Question { tenants, asked: asked.clone(), deletions };
+            let question =
+                Question { tenants, asked: asked.clone(), deletions, entries_each: None };
             check(&question, 12, Duration::from_millis(30_001));
         }
     }
+    for entries_each in [1, u32::MAX as usize].map(NonZeroUsize::new) {
+        check(
+            &Question { entries_each, ..question(Asked::Leaves(Vec::new())) },
+            12,
+            Duration::ZERO,
+        );
+    }
     for tenants in scopes() {
         let asked = Asked::LabelNames(streams(&[]));
-        let question = Question { tenants, asked, deletions: DeletionVersion::NONE };
+        let question =
+            Question { tenants, asked, deletions: DeletionVersion::NONE, entries_each: None };
         for (number, timeout_ms) in [(0, 0), (u64::MAX, u64::MAX)] {
             check(&question, number, Duration::from_millis(timeout_ms));
         }

@@ -1,5 +1,6 @@
 //! Questions and answers of all kinds.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use logsvc_fuzz_bodies::logql::leaf_plans;
@@ -81,7 +82,12 @@ pub(crate) fn all_asked() -> Vec<Asked> {
 
 pub(crate) fn question(asked: Asked) -> Question {
     let [one, ..] = scopes();
-    Question { tenants: one, asked, deletions: DeletionVersion::of_number(7) }
+    Question {
+        tenants: one,
+        asked,
+        deletions: DeletionVersion::of_number(7),
+        entries_each: NonZeroUsize::new(407),
+    }
 }
 
 pub(crate) fn results(leaves: &[Arc<LeafPlan>]) -> Vec<LeafResult> {
@@ -117,6 +123,7 @@ pub(crate) fn stats() -> ScanStats {
         cache_lookups: 15,
         cache_hits: 16,
         entries_hidden: 17,
+        cut_leaves: 22,
         read_time_ns: 18,
         store: StoreReads { requests: 19, bytes: 20, time_ns: 21 },
     }

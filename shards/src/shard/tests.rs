@@ -249,6 +249,7 @@ impl Bench {
             deletions: DeletionVersion::NONE,
             cancellation: Cancellation::default(),
             account: Account::alone(1 << 30),
+            entries_each: None,
         };
         let ShardReply::Leaf(reply) = self.ask(ShardRequest::Leaf(leaf)) else { panic!() };
         let mut merge = MergeState::new(&plan);

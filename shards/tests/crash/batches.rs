@@ -73,6 +73,7 @@ fn ask(cluster: &Cluster<'_>, ledger: &Ledger, query: &str) -> (Answer, Cancella
         deletions: DeletionVersion::NONE,
         cancellation: cancellation.clone(),
         account: Account::alone(1 << 30),
+        entries_each: None,
     };
     let answer = Answer::default();
     let (caller, slot) = (cluster.caller(0), Rc::clone(&answer));

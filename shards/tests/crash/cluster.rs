@@ -577,6 +577,7 @@ impl<'s> Cluster<'s> {
             deletions: DeletionVersion::NONE,
             cancellation: Cancellation::default(),
             account: Account::alone(1 << 30),
+            entries_each: None,
         };
         // A read that the disk refuses leaves a hole, and the answer says so.
         for _ in 0..TRIES_MAX {

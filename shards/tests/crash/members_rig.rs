@@ -426,6 +426,7 @@ impl Client {
             deletions: DeletionVersion::NONE,
             cancellation: Cancellation::default(),
             account: Account::alone(1 << 30),
+            entries_each: None,
         };
         let mut merge = MergeState::new(&plan);
         for (owner, partitions) in owners {

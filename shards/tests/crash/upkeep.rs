@@ -118,6 +118,7 @@ pub(crate) fn ask(
                 deletions: DeletionVersion::NONE,
                 cancellation: Cancellation::default(),
                 account: Account::alone(1 << 30),
+                entries_each: None,
             };
             let caller = cluster.caller(0);
             let reply = cluster.run(async move {
@@ -324,6 +325,7 @@ fn a_scan_keeps_the_segments_that_it_began_with() {
             deletions: DeletionVersion::NONE,
             cancellation: Cancellation::default(),
             account: Account::alone(1 << 30),
+            entries_each: None,
         };
         drop(runtime.clone().spawn(async move {
             while !stop.get() {

@@ -143,6 +143,7 @@ fn time_of(cluster: &Cluster<'_>, tenant: &TenantId, text: &str) -> Duration {
         deletions: DeletionVersion::NONE,
         cancellation: Cancellation::default(),
         account: Account::alone(64 << 20),
+        entries_each: None,
     };
     let runtime = cluster.node.runtime(CoreId(0));
     let begun = runtime.now();

@@ -99,6 +99,7 @@ pub(crate) fn ask_plan(
             deletions,
             cancellation: Cancellation::default(),
             account: Account::alone(1 << 30),
+            entries_each: None,
         };
         let mut take = |reply| {
             let ShardReply::Leaf(Ok(reply)) = reply else { panic!("{plan:?}: {reply:?}") };

@@ -22,6 +22,7 @@
 
 mod cells;
 mod check;
+mod cut;
 mod entries;
 mod executor;
 mod hints;
@@ -51,6 +52,7 @@ use super::error::EvalError;
 use super::labels::BaseLabels;
 use super::patterns::FoundTemplate;
 use super::plan::LeafPlan;
+pub use cut::{CutPart, lacking};
 pub use entries::EntryMatcher;
 pub use executor::{CountedBy, LeafExecutor};
 use log::{LogPartial, StreamKey};

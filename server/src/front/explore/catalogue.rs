@@ -209,7 +209,12 @@ impl Selection {
     pub(super) fn question(&self, ask: impl FnOnce(Streams) -> Asked) -> Question {
         let Selection { tenants, groups, range } = self;
         let streams = Streams { matcher_groups: Arc::clone(groups), range: *range };
-        Question { tenants: tenants.clone(), asked: ask(streams), deletions: DeletionVersion::NONE }
+        Question {
+            tenants: tenants.clone(),
+            asked: ask(streams),
+            deletions: DeletionVersion::NONE,
+            entries_each: None,
+        }
     }
 }
 

@@ -245,8 +245,12 @@ impl<R: Runtime> Querier<R> {
         let cancellation = CancelOnDrop(Cancellation::default());
         if self.core.cluster().is_some() {
             let leaves = leaves.into_iter().map(Arc::new).collect();
-            let question =
-                Question { tenants: tenants.clone(), asked: PeerAsked::Leaves(leaves), deletions };
+            let question = Question {
+                tenants: tenants.clone(),
+                asked: PeerAsked::Leaves(leaves),
+                deletions,
+                entries_each: None,
+            };
             let bounds = Bounds {
                 account: permit.account.clone(),
                 cancellation: cancellation.0.clone(),
@@ -268,6 +272,7 @@ impl<R: Runtime> Querier<R> {
                     deletions,
                     cancellation: cancellation.0.clone(),
                     account: permit.account.clone(),
+                    entries_each: None,
                 })
             })?);
         }

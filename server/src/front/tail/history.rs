@@ -76,6 +76,7 @@ pub(super) fn ask<R: Runtime>(hub: &Rc<Hub<R>>, ask: &Ask<'_>) -> Result<History
                 deletions,
                 cancellation: cancellation.0.clone(),
                 account: account.clone(),
+                entries_each: None,
             },
         };
         let reply = hub.core.lanes.call(shard, ShardRequest::TailJoin(join));
@@ -179,7 +180,7 @@ fn leaf(plan: &Plan) -> Result<Arc<LeafPlan>, String> {
 
 fn question_of(plan: &Plan, ask: &Ask<'_>, deletions: DeletionVersion) -> Result<Question, String> {
     let asked = Asked::Leaves(vec![leaf(plan)?]);
-    Ok(Question { tenants: ask.key.tenant.clone().into(), asked, deletions })
+    Ok(Question { tenants: ask.key.tenant.clone().into(), asked, deletions, entries_each: None })
 }
 
 /// What was found, oldest first.

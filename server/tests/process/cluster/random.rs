@@ -15,7 +15,7 @@ use crate::support::{Client, SECOND_NS, Server, body, entry, now_ns, query, stre
 const NODES: u8 = 3;
 
 /// So many streams, which all partitions share.
-const STREAMS: u64 = 24;
+const STREAMS: u64 = 96;
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
@@ -82,7 +82,9 @@ fn target(writer: &mut Writer, text: &str, base_ns: i64) -> String {
     let start_ns = base_ns + SECOND_NS * writer.rng.below(10) as i64;
     let end_ns = start_ns + SECOND_NS * writer.rng.below(30) as i64;
     let (start, end) = (start_ns.to_string(), end_ns.to_string());
-    let limit = (1 + writer.rng.below(60)).to_string();
+    // Nodes look for their share of many lines first.
+    let most = if writer.rng.one_in(2) { 1_500 } else { 60 };
+    let limit = (1 + writer.rng.below(most)).to_string();
     let direction = *writer.rng.pick(&["forward", "backward"]);
     let common = [("query", text), ("limit", &limit), ("direction", direction)];
     if writer.rng.one_in(4) {

@@ -53,7 +53,7 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply
     let decoder = env.decoders.take();
     let begin = move || StartedScan::new(job, decoder, directories_bytes);
     let begun = env.compute(begin_aside.then_some(SideQueue::Queries), begin).await?;
-    let StartedScan { mut job, mut leaf, mut frontier, conditions } = begun;
+    let StartedScan { mut job, mut leaf, mut frontier, conditions, is_cut } = begun;
     let streams = std::mem::take(&mut job.streams);
     let core_batch_bytes = match is_short {
         true => job.request.plan.core_batch_bytes().min(filters.core_batch_bytes),
@@ -67,7 +67,7 @@ pub async fn run<R: Runtime>(env: &ScanEnv<R>, job: ScanJob) -> Result<LeafReply
         conditions,
         bundles: MetBundles::default(),
         ahead: Ahead::default(),
-        stats: ScanStats::default(),
+        stats: ScanStats { cut_leaves: u64::from(is_cut), ..ScanStats::default() },
         aside: (core_batch_bytes == 0).then_some(SideQueue::Queries),
         core_batch_bytes,
         batch_size: BatchSize::default(),
@@ -123,6 +123,8 @@ struct StartedScan {
     leaf: Box<Leaf>,
     frontier: Frontier,
     conditions: Vec<Condition>,
+    /// Whether it looks for fewer entries than the plan has.
+    is_cut: bool,
 }
 
 impl StartedScan {
@@ -132,6 +134,8 @@ impl StartedScan {
         decoder: Decoder,
         directories_bytes: u64,
     ) -> Result<StartedScan, ScanError> {
+        let known = if job.has_unknown_segments() { usize::MAX } else { job.held_streams() };
+        let is_cut = job.request.cut(known);
         let request = &job.request;
         let (grant, cancellation) = (request.account.grant(), request.cancellation.clone());
         let allowance = Box::new(PartAllowance { grant, cancellation });
@@ -148,7 +152,7 @@ impl StartedScan {
             |(min_ns, max_ns): (i64, i64)| takes_totals && executor.sees_alike(min_ns, max_ns);
         let frontier = Frontier::new(&job, work, directories_bytes, is_counted_at_once);
         let leaf = Box::new(Leaf::new(&job.request.plan, &job.streams, executor, hidden, decoder));
-        Ok(StartedScan { job, leaf, frontier, conditions })
+        Ok(StartedScan { job, leaf, frontier, conditions, is_cut })
     }
 }
 

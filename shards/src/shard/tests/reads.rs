@@ -118,6 +118,7 @@ fn a_part_that_decides_the_answer_stops_the_others() {
             deletions: DeletionVersion::NONE,
             cancellation: Cancellation::default(),
             account: Account::alone(1 << 20),
+            entries_each: None,
         };
         let cancellation = leaf.cancellation.clone();
         let ShardReply::Leaf(Ok(reply)) = filled().ask(ShardRequest::Leaf(leaf)) else { panic!() };
@@ -143,6 +144,7 @@ fn a_cancelled_query_has_none(first_slice: Duration) {
         deletions: DeletionVersion::NONE,
         cancellation: Cancellation::default(),
         account: Account::alone(1 << 20),
+        entries_each: None,
     };
     let ShardReply::Leaf(Ok(reply)) = bench.ask(ShardRequest::Leaf(leaf.clone())) else { panic!() };
     assert_eq!((reply.stats.streams, reply.stats.head_blocks), (3, 3));

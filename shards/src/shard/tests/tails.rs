@@ -21,6 +21,7 @@ fn join(subscription: u64, epoch: u64, query: &str) -> TailJoin {
         deletions: DeletionVersion::NONE,
         cancellation: Cancellation::default(),
         account: Account::alone(1 << 20),
+        entries_each: None,
     };
     TailJoin { subscription, epoch, queue_max_bytes: QUEUE_MAX_BYTES, history }
 }

@@ -159,6 +159,7 @@ impl<R: Runtime> Querier<R> {
                             deletions: question.deletions,
                             cancellation: bounds.cancellation.clone(),
                             account: bounds.account.clone(),
+                            entries_each: question.entries_each,
                         })
                     })
                 };

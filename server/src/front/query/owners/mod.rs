@@ -3,11 +3,13 @@
 //! Guarantees: the answer is by one map. Each owner has answered at one instant behind the beginning of
 //! the query, and the bucket has all that its shards had then ([`here`]). The answer is whole, or it is
 //! an error, unless the caller takes a part ([`partial`]). When the caller goes away, so do the requests
-//! to other nodes, and their work.
+//! to other nodes, and their work. Owners look for their share of the lines that an answer may have
+//! before they look for all of them ([`cut`]).
 //!
 //! What can go wrong: an owner has gone, and nobody has taken its partitions over yet. The question
 //! waits for [`PATIENCE`]. An owner that this node does not reach counts as gone then.
 
+mod cut;
 mod here;
 mod partial;
 
@@ -21,7 +23,7 @@ use bytes::Bytes;
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use http::StatusCode;
-use logsvc_cluster::asker::{AskReply, AskStep, Question as Asking};
+use logsvc_cluster::asker::{AskReply, AskStep, Question as Asking, Snapshot};
 use logsvc_cluster::map::{Epoch, Partition};
 use logsvc_cluster::settings::Settings;
 use logsvc_logql::engine::LeafResult;
@@ -64,6 +66,8 @@ enum Unfinished {
     Failed(ApiError),
     /// An owner knows this version of the requests for deletion, which is later than the question's.
     Hides(DeletionVersion),
+    /// Owners have looked for their share of the answer, and do not answer now for the rest of it.
+    Short,
 }
 
 impl From<ApiError> for Unfinished {
@@ -95,7 +99,8 @@ impl<R: Runtime> Querier<R> {
         question: Question,
         bounds: &Bounds,
     ) -> Result<FoundByAll, ApiError> {
-        let mut question = Arc::new(question);
+        let entries_each = self.entries_each(&question);
+        let mut question = Arc::new(Question { entries_each, ..question });
         loop {
             match self.ask_owners_once(Arc::clone(&question), bounds).await {
                 Ok(found) => return Ok(found),
@@ -104,6 +109,7 @@ impl<R: Runtime> Querier<R> {
                     self.core.tell_common(version.common_number());
                     Arc::make_mut(&mut question).deletions = version;
                 }
+                Err(Unfinished::Short) => Arc::make_mut(&mut question).entries_each = None,
             }
         }
     }
@@ -142,7 +148,11 @@ impl<R: Runtime> Querier<R> {
                             self.core.tell_heard(look);
                         }
                     }
-                    AskStep::Done(snapshot) => return Ok(joined(snapshot.contents, None, bounds)),
+                    AskStep::Done(Snapshot { number, contents, .. }) => {
+                        let contents =
+                            self.complete_lines(contents, number, &question, bounds).await?;
+                        return Ok(joined(contents, None, bounds));
+                    }
                     AskStep::GiveUp => return Err(no_owner().into()),
                 }
             }
@@ -152,7 +162,9 @@ impl<R: Runtime> Querier<R> {
             {
                 let lacking = Lacking::of(&part.missing, &routes.map);
                 bounds.takes_part.iter().for_each(|it| it.note_given_up(routes.number));
-                return Ok(joined(part.snapshot.contents, Some(lacking), bounds));
+                let Snapshot { number, contents, .. } = part.snapshot;
+                let contents = self.complete_lines(contents, number, &question, bounds).await?;
+                return Ok(joined(contents, Some(lacking), bounds));
             }
             if now >= give_up && !self.may_answer_yet(asking.silent(), &routes).await {
                 return Err(no_owner().into());
