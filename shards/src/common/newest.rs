@@ -80,14 +80,20 @@ async fn numbers<R: Runtime>(runtime: &R, store: &Store<R>) -> Option<Vec<u64>> 
 
 /// Whether nothing stands behind an entry that the caller knows, by its number and random number, at a
 /// moment of this call. It also says no when that cannot be told without a listing. `None` if the store
-/// does not say. Two requests.
+/// does not say. Two requests, one of which is a listing if the caller knows none.
 pub(super) async fn is_newest<R: Runtime>(
     runtime: &R,
     store: &Store<R>,
     (known, nonce): (u64, Nonce),
 ) -> Option<bool> {
     if known == 0 {
-        return Some(false);
+        let listed = numbers(runtime, store).await?;
+        // The listing may be behind.
+        return match LOG.read(runtime, store, 1).await {
+            Found::Absent => Some(listed.is_empty()),
+            Found::Entry(..) => Some(false),
+            Found::Foreign(_) | Found::Failed => None,
+        };
     }
     match LOG.read(runtime, store, known + 1).await {
         Found::Absent => {}

@@ -1,3 +1,5 @@
+use std::num::NonZeroUsize;
+
 use super::*;
 
 fn filled() -> Bench {
@@ -154,4 +156,34 @@ fn a_cancelled_query_has_none(first_slice: Duration) {
     leaf.cancellation.cancel();
     let ShardReply::Leaf(reply) = bench.ask(ShardRequest::Leaf(leaf)) else { panic!() };
     assert_eq!(reply.err(), Some(scan::ScanError::Cancelled));
+}
+
+#[test]
+fn shards_of_some_streams_look_for_their_share_of_the_lines_if_they_may() {
+    let expr = syntax::parse("{app=~`.+`}").unwrap();
+    let plan = Plan::new(&expr, &QueryParams::range(0, 100, 1)).unwrap();
+    let lines: Vec<(i64, &str)> = (0..9).map(|at| (at, "a line")).collect();
+    for (streams, each, wanted) in
+        [(3, Some(2), (27, 0)), (4, Some(2), (2, 1)), (4, None, (36, 0)), (4, Some(900), (36, 0))]
+    {
+        let mut bench = Bench::new();
+        for stream in 0..streams {
+            bench.stores(push(&[(&app(&format!("app {stream}")), &lines)]));
+        }
+        let leaf = LeafRequest {
+            tenants: tenant().into(),
+            plan: Arc::new(plan.leaves()[0].clone()),
+            deletions: DeletionVersion::NONE,
+            cancellation: Cancellation::default(),
+            account: Account::alone(1 << 20),
+            entries_each: each.and_then(NonZeroUsize::new),
+        };
+        let ShardReply::Leaf(Ok(reply)) = bench.ask(ShardRequest::Leaf(leaf)) else { panic!() };
+        let cut_leaves = reply.stats.cut_leaves;
+        let mut merge = MergeState::new(&plan);
+        merge.add(reply.result);
+        let Ok(QueryResult::Streams(found)) = merge.finish() else { panic!() };
+        let entries: usize = found.iter().map(|stream| stream.entries.len()).sum();
+        assert_eq!((entries, cut_leaves), wanted, "{streams} streams, {each:?}");
+    }
 }

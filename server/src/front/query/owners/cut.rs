@@ -8,15 +8,17 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::pin::pin;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{Either, select, try_join_all};
 use logsvc_cluster::asker::AskReply;
 use logsvc_cluster::map::Epoch;
 use logsvc_logql::engine::{CutPart, LeafPlan, lacking};
 use logsvc_peers::question::{Asked, Question};
 use logsvc_runtime::Runtime;
 
-use super::{Bounds, Content, Unfinished};
+use super::{Bounds, Content, PATIENCE, Unfinished};
+use crate::front::core::errors::node_stopping;
 use crate::front::query::Querier;
 
 /// Answers of fewer lines cost little, wherever they are looked for.
@@ -82,7 +84,16 @@ impl<R: Runtime> Querier<R> {
                 AskReply::Newer(_) | AskReply::Wait | AskReply::NoAnswer => Err(Unfinished::Short),
             }
         };
-        contents.extend(try_join_all(short.into_iter().map(ask)).await?);
+        let all = pin!(try_join_all(short.into_iter().map(ask)));
+        // One that stands still is taken over. Then everything is asked anew.
+        let routes = self.core.cluster().and_then(|cluster| cluster.routes());
+        let routes = routes.ok_or_else(node_stopping)?;
+        let changed = pin!(routes.when(|newer| newer.number > number));
+        let late = pin!(self.core.runtime.sleep_until(self.core.runtime.now().after(PATIENCE)));
+        match select(all, select(changed, late)).await {
+            Either::Left((more, _)) => contents.extend(more?),
+            Either::Right(_) => return Err(Unfinished::Short),
+        }
         Ok(contents)
     }
 }
