@@ -61,6 +61,8 @@ struct QuestionHead {
     deletions: u64,
     #[prost(uint32, tag = "9")]
     writer: u32,
+    #[prost(uint32, tag = "10")]
+    entries_each: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -146,6 +148,7 @@ fn questions_have_these_fields() {
         let head: QuestionHead = read(Kind::Question, &bytes);
         assert_eq!((head.number, head.writer), (5, 70));
         assert_eq!((head.timeout_ms, head.deletions), (2_000, 7));
+        assert_eq!(head.entries_each, 407);
         let scope = Scope { tenants: vec!["acme".to_owned()], is_merged: false };
         assert_eq!(head.scope, Some(scope));
         let (of, label) = match &asked {
@@ -220,7 +223,7 @@ fn found_has_these_fields() {
         let (series, unreadable) = (sent.series.len(), sent.unreadable_parts);
         let bytes = Reply::Found(sent).encode(&asked);
         let head = read::<ReplyHead>(Kind::Reply, &bytes).found.expect("something");
-        assert_eq!(head.stats, (1..=21).collect::<Vec<u64>>());
+        assert_eq!(head.stats, (1..=22).collect::<Vec<u64>>());
         assert_eq!((head.part_lens.len(), head.part_leaves.len()), (parts, parts));
         assert_eq!((head.texts.len(), head.series.len()), (texts, series));
         assert_eq!(head.unreadable_parts, unreadable);
