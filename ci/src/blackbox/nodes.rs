@@ -37,7 +37,7 @@ impl Nodes {
         (name, count): (&str, u8),
     ) -> Result<Nodes> {
         let folder = DataFolder::create(&format!("blackbox-{name}"))?;
-        let mut nodes = Nodes { servers: Vec::new(), ports: Vec::new(), folder: folder };
+        let mut nodes = Nodes { servers: Vec::new(), ports: Vec::new(), folder };
         let begun = (1..=count)
             .try_for_each(|number| nodes.start_one(binary, template, discovery, (number, count)));
         if let Err(error) = begun.and_then(|()| nodes.await_shares()) {
