@@ -119,8 +119,8 @@ class Node:
         raise AssertionError("the node does not tell how many partitions it has")
 
     def fill_disk(self):
-        """Leaves no byte free, as somebody else's file would."""
-        with open(os.path.join(self.disk, "filler"), "wb") as filler:
+        """Leaves no byte free, as somebody else's file would that grows."""
+        with open(os.path.join(self.disk, "filler"), "ab") as filler:
             try:
                 while True:
                     filler.write(b"x" * (1 << 20))

@@ -162,8 +162,10 @@ class Cluster(unittest.TestCase):
         self.gets_through(3)
 
     def disk_is_full(self, node):
-        node.fill_disk()
-        self.gets_through(8)
+        # The file of somebody else takes what the node frees, so that it cannot write its log any more.
+        self.send_to(self.others(node))
+        wait_for("a takeover", lambda: node.fill_disk() or not node.is_running(), 90)
+        self.gets_through(3)
         node.free_disk()
 
     TROUBLES = [

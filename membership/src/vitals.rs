@@ -110,7 +110,7 @@ pub struct Vitals {
     pub state: State,
     /// The parts of the server that it runs.
     pub roles: Roles,
-    /// Whether it does not reach the bucket.
+    /// Whether it lacks what it needs to store entries: it does not reach the bucket, or cannot write its log.
     pub is_cut_off: bool,
     /// The lowest version of the protocol between nodes that it speaks.
     pub protocol_min: u16,

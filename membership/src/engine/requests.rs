@@ -29,7 +29,7 @@ pub enum Change {
     WriterEpoch(Option<u32>),
     /// The number of the newest map that the node knows.
     MapNumber(u64),
-    /// Whether the node does not reach the bucket.
+    /// See [`Vitals::is_cut_off`].
     CutOff(bool),
 }
 

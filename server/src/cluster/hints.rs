@@ -4,7 +4,7 @@
 //! an owner. So a member counts as dead only for a reason:
 //!
 //! - membership has found it dead, or has heard that it has left;
-//! - it says that it does not reach the bucket, and this node has reached it all the time;
+//! - it says that it does not reach the bucket or cannot write its log, and this node is well all the time;
 //! - another process has its name, or this node has it: then it was started again;
 //! - membership has not seen it for [`UNSEEN_PATIENCE`] since this node has found others, or has tried to,
 //!   and while it could hear of others.
@@ -30,8 +30,8 @@ pub(super) const CUT_OFF_PATIENCE: Duration = Duration::from_secs(20);
 pub(super) struct Me<'n> {
     pub(super) epoch: Epoch,
     pub(super) name: &'n str,
-    /// Whether the bucket has answered it for long enough to believe others that are cut off.
-    pub(super) reaches_bucket: bool,
+    /// Whether it has what it needs to store entries, for long enough to believe others that lack it.
+    pub(super) is_well: bool,
 }
 
 /// See the module.
@@ -64,12 +64,12 @@ impl Hints {
     pub(super) fn alive(
         &mut self,
         now: Monotonic,
-        Me { epoch: me, name, reaches_bucket }: Me<'_>,
+        Me { epoch: me, name, is_well }: Me<'_>,
         map: &Map,
         members: &Members,
     ) -> BTreeSet<Epoch> {
         let mut writers: BTreeSet<Epoch> = members.writers().into_iter().map(Epoch).collect();
-        if reaches_bucket {
+        if is_well {
             let cut_off = members.alive().filter(|member| member.vitals.is_cut_off);
             for epoch in cut_off.filter_map(|member| member.vitals.writer_epoch) {
                 writers.remove(&Epoch(epoch));
@@ -179,7 +179,7 @@ mod tests {
     const ALIVE: Standing = Standing::Alive;
 
     fn me(epoch: u32) -> Me<'static> {
-        Me { epoch: Epoch(epoch), name: "a", reaches_bucket: true }
+        Me { epoch: Epoch(epoch), name: "a", is_well: true }
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
         let mut all = members(&[(1, "a", ALIVE), (2, "b", ALIVE), (3, "c", ALIVE)]);
         all.list[1].vitals.is_cut_off = true;
         let mut hints = Hints::default();
-        let cut_off = Me { reaches_bucket: false, ..me(1) };
+        let cut_off = Me { is_well: false, ..me(1) };
         assert_eq!(numbers(hints.alive(second(1), cut_off, &map, &all)), [1, 2, 3]);
         assert_eq!(numbers(hints.alive(second(2), me(1), &map, &all)), [1, 3]);
         all.list[1].vitals.is_cut_off = false;

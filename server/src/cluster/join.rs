@@ -195,7 +195,7 @@ async fn hint<R: Runtime>(
 ) {
     membership.change(Change::State(Vital::Active)).await;
     let mut stopped = std::pin::pin!(stop.wait());
-    let (mut told, mut told_cut_off) = (0, false);
+    let (mut told, mut told_cut_off) = (0, None);
     loop {
         let members = membership.members();
         let (number, map) = handle.map();
@@ -207,16 +207,15 @@ async fn hint<R: Runtime>(
         if membership.is_blind() {
             hints.borrow_mut().note_blind(now);
         }
-        let is_cut_off = handle.is_cut_off(now);
-        if is_cut_off != told_cut_off {
-            told_cut_off = is_cut_off;
-            if is_cut_off {
-                tracing::warn!("the bucket does not answer; nodes that reach it may take over");
+        let cut_off = handle.cut_off(now);
+        if cut_off != told_cut_off {
+            told_cut_off = cut_off;
+            if let Some(lack) = cut_off {
+                tracing::warn!("{lack}; nodes without this trouble may take over");
             }
-            membership.change(Change::CutOff(is_cut_off)).await;
+            membership.change(Change::CutOff(cut_off.is_some())).await;
         }
-        let reaches_bucket = handle.reaches_bucket(now);
-        let judge = hints::Me { epoch: me, name: &name, reaches_bucket };
+        let judge = hints::Me { epoch: me, name: &name, is_well: handle.is_well(now) };
         let alive = hints.borrow_mut().alive(now, judge, &map, &members);
         handle.tell(Input::Alive(alive));
         // Somebody has taken over, perhaps a part of what this node is to have.

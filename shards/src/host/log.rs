@@ -65,6 +65,9 @@ impl<R: Runtime> Log<R> {
                         Err(error) => {
                             let file = header.name.file_name();
                             tracing::error!(%error, file, "cannot make a log file");
+                            if let Some(sink) = sink {
+                                sink.note_log_failed(runtime.now());
+                            }
                             (Err(Arc::from(error.to_string())), None)
                         }
                     };
@@ -88,8 +91,13 @@ impl<R: Runtime> Log<R> {
                         None => (Err(io::Error::other("the log file is not open")), frame),
                     };
                     let latency = runtime.now().since(begun);
-                    if let (Some(sink), Some(name), Ok(())) = (sink, name, &result) {
-                        send_frame(&sink, &runtime, name, offset, &frame).await;
+                    match (sink, name, &result) {
+                        (Some(sink), Some(name), Ok(())) => {
+                            sink.note_log_written();
+                            send_frame(&sink, &runtime, name, offset, &frame).await;
+                        }
+                        (Some(sink), _, Err(_)) => sink.note_log_failed(runtime.now()),
+                        _ => {}
                     }
                     let result = result.map_err(|error| {
                         tracing::error!(%error, offset, "a commit of the write-ahead log failed");

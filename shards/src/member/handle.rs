@@ -3,13 +3,16 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 use logsvc_cluster::map::{Map, Partition};
 use logsvc_cluster::member::{Accept, Answer, Hold, Input, Member, Stop};
 use logsvc_runtime::{Bell, CoreId, Monotonic, Published};
 
-use super::reach::Reach;
+use super::reach::{CUT_OFF_AFTER, CutOff, Reach};
 use super::routes::Routes;
+use crate::sink::SinkStatus;
 
 /// A node among others, as far as its core knows. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -28,12 +31,14 @@ pub(super) struct Shared {
     pub(super) routes: Published<Routes>,
     /// Whether the bucket answers.
     pub(super) reach: Reach,
+    /// The log of the node, if it is in the bucket.
+    sink: Option<Arc<SinkStatus>>,
     /// Whether the shards have exactly the partitions that the member owns.
     pub(super) is_in_step: Cell<bool>,
 }
 
 impl MemberHandle {
-    pub(super) fn new(member: Member) -> MemberHandle {
+    pub(super) fn new(member: Member, sink: Option<Arc<SinkStatus>>) -> MemberHandle {
         let routes = Published::new(Routes::of_new(&member));
         MemberHandle(Rc::new(Shared {
             member: RefCell::new(member),
@@ -42,6 +47,7 @@ impl MemberHandle {
             cores: RefCell::default(),
             routes,
             reach: Reach::default(),
+            sink,
             is_in_step: Cell::new(true),
         }))
     }
@@ -95,18 +101,24 @@ impl MemberHandle {
         self.0.cores.borrow().get(&partition).copied()
     }
 
-    /// Whether the bucket has answered none of the node's requests for [`CUT_OFF_AFTER`].
-    ///
-    /// [`CUT_OFF_AFTER`]: super::CUT_OFF_AFTER
-    pub fn is_cut_off(&self, now: Monotonic) -> bool {
-        self.0.reach.is_cut_off(now)
+    /// What the node has lacked for [`CUT_OFF_AFTER`], so that others should have its partitions.
+    pub fn cut_off(&self, now: Monotonic) -> Option<CutOff> {
+        if self.0.reach.is_cut_off(now) {
+            return Some(CutOff::Bucket);
+        }
+        self.log_failing().is_some_and(|time| time >= CUT_OFF_AFTER).then_some(CutOff::Log)
     }
 
-    /// Whether the bucket has answered the node in time for [`WELL_AFTER`].
+    /// Whether the node can judge others that are cut off: the bucket has answered it in time for
+    /// [`WELL_AFTER`], and its log does not fail.
     ///
     /// [`WELL_AFTER`]: super::WELL_AFTER
-    pub fn reaches_bucket(&self, now: Monotonic) -> bool {
-        self.0.reach.is_well(now)
+    pub fn is_well(&self, now: Monotonic) -> bool {
+        self.0.reach.is_well(now) && self.log_failing().is_none()
+    }
+
+    fn log_failing(&self) -> Option<Duration> {
+        self.0.sink.as_ref().and_then(|sink| sink.log_failing())
     }
 
     /// Where entries go, for all cores.

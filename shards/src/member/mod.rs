@@ -42,7 +42,7 @@ use self::engine::{Engine, JobEnd};
 pub use self::handle::MemberHandle;
 use self::jobs::Tools;
 pub(crate) use self::maps::newest_is;
-pub use self::reach::{CUT_OFF_AFTER, WELL_AFTER};
+pub use self::reach::{CUT_OFF_AFTER, CutOff, WELL_AFTER};
 pub use self::routes::{Here, KEEPER_PARTITION, Place, Routes};
 use crate::follower::{BucketStatus, OwnedSegments};
 use crate::lanes::{Lanes, Stopped};
@@ -128,9 +128,9 @@ impl<R: Runtime> MemberDriver<R> {
         let partitions = parts.plan.layout().partitions();
         let chance = runtime.random_u64();
         let member = Member::new(settings, me, info, partitions, None, chance);
-        let handle = MemberHandle::new(member);
         let cores = runtime.core_count();
         let MemberParts { store, plan, shards, bucket, sink, owned } = parts;
+        let handle = MemberHandle::new(member, sink.clone());
         let lanes = Lanes { runtime: runtime.clone(), caller: shards };
         let tools = Tools { runtime, store, plan, lanes, bucket, sink, owned, me };
         MemberDriver {

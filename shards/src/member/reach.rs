@@ -1,14 +1,16 @@
-//! Whether the bucket answers a node, so that others can help if it answers them.
+//! Whether a node reaches what it needs to store entries, so that others can help if they do.
 //!
 //! Guarantees: a node that has asked nothing is not cut off. Nothing depends on what is said here but
 //! who is taken for dead, which is a hint.
 
 use std::cell::Cell;
+use std::fmt;
 use std::time::Duration;
 
 use logsvc_runtime::Monotonic;
 
-/// How long a request waits without any answer of the bucket until the node takes itself for cut off.
+/// How long a request waits without any answer of the bucket, or writes to the log fail without a success
+/// between, until the node takes itself for cut off.
 pub const CUT_OFF_AFTER: Duration = Duration::from_secs(8);
 
 /// How long the bucket has to have answered a node before it believes that others are cut off: all of
@@ -17,6 +19,24 @@ pub const WELL_AFTER: Duration = Duration::from_secs(10);
 
 /// An answer that is later than this begins the time anew in which the bucket has answered.
 const LATE: Duration = Duration::from_secs(2);
+
+/// What a node lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CutOff {
+    /// The bucket does not answer.
+    Bucket,
+    /// The local log cannot be written, as on a full disk.
+    Log,
+}
+
+impl fmt::Display for CutOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CutOff::Bucket => "the bucket does not answer",
+            CutOff::Log => "the write-ahead log cannot be written to the disk",
+        })
+    }
+}
 
 /// When the bucket has answered requests about the map.
 #[derive(Debug, Default)]

@@ -102,6 +102,16 @@ impl SinkEnd {
         }
     }
 
+    /// The log file could not be made or written.
+    pub(crate) fn note_log_failed(&self, now: Monotonic) {
+        self.status.note_log_failed(self.core, now);
+    }
+
+    /// A commit is in the log file.
+    pub(crate) fn note_log_written(&self) {
+        self.status.note_log_written(self.core);
+    }
+
     /// How many pieces were sent.
     pub(crate) fn sent(&self) -> u64 {
         self.sent.get()

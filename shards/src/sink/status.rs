@@ -33,6 +33,10 @@ struct CoreStatus {
     confirmed: AtomicU64,
     /// That are in no object any more.
     gone: AtomicU64,
+    /// When the local log has failed first, and last, since something was written to it, as ns of the
+    /// monotonic clock. 0: it has not.
+    failed_first_ns: AtomicU64,
+    failed_last_ns: AtomicU64,
 }
 
 /// The numbers of a moment.
@@ -113,6 +117,33 @@ impl SinkStatus {
         self.cores.iter().zip(&mark.0).all(is_there)
     }
 
+    /// How long local logs of the node have failed without a success between, from the first failure to
+    /// the last: that of the core with the longest time. `None`: none fails.
+    pub fn log_failing(&self) -> Option<Duration> {
+        let failing = |core: &CoreStatus| {
+            let first = core.failed_first_ns.load(Ordering::Acquire);
+            let last = core.failed_last_ns.load(Ordering::Acquire);
+            (first > 0).then(|| Duration::from_nanos(last.saturating_sub(first)))
+        };
+        self.cores.iter().filter_map(failing).max()
+    }
+
+    pub(super) fn note_log_failed(&self, core: u16, now: Monotonic) {
+        if let Some(core) = self.cores.get(usize::from(core)) {
+            let now_ns = now.0.max(1);
+            core.failed_last_ns.store(now_ns, Ordering::Release);
+            if core.failed_first_ns.load(Ordering::Acquire) == 0 {
+                core.failed_first_ns.store(now_ns, Ordering::Release);
+            }
+        }
+    }
+
+    pub(super) fn note_log_written(&self, core: u16) {
+        if let Some(core) = self.cores.get(usize::from(core)) {
+            core.failed_first_ns.store(0, Ordering::Release);
+        }
+    }
+
     pub(super) fn note_core_confirmed(&self, core: u16, sequence: u64) {
         if let Some(core) = self.cores.get(usize::from(core)) {
             core.confirmed.fetch_max(sequence, Ordering::AcqRel);
@@ -146,5 +177,28 @@ impl SinkStatus {
 
     pub(super) fn note_lost(&self) {
         self.is_lost.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_fails_until_something_is_written_to_it() {
+        let status = SinkStatus::new(2, Budget::new("test", 1));
+        let at = |second| Monotonic(0).after(Duration::from_secs(second));
+        assert_eq!(status.log_failing(), None);
+        status.note_log_failed(0, at(0));
+        assert_eq!(status.log_failing(), Some(Duration::ZERO));
+        status.note_log_failed(1, at(3));
+        status.note_log_written(0);
+        assert_eq!(status.log_failing(), Some(Duration::ZERO), "that of the other core");
+        status.note_log_failed(1, at(10));
+        assert_eq!(status.log_failing(), Some(Duration::from_secs(7)));
+        status.note_log_written(1);
+        assert_eq!(status.log_failing(), None);
+        status.note_log_failed(1, at(20));
+        assert_eq!(status.log_failing(), Some(Duration::ZERO), "it begins anew");
     }
 }

@@ -14,6 +14,7 @@ use crate::config::targets::Part;
 use crate::config::{BucketConfig, ClusterConfig, ClusterTls, Durability, Parts, targets};
 
 mod deletion;
+mod disks;
 mod limits;
 mod partial;
 mod rings;
