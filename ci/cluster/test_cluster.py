@@ -8,6 +8,7 @@ their disks behind that, one soon after another. LOGSVC_SEED chooses them.
 
 import contextlib
 import os
+import pathlib
 import random
 import signal
 import tempfile
@@ -53,7 +54,7 @@ class Cluster(unittest.TestCase):
             for node in cls.nodes:
                 node.stop()
             for node in cls.nodes:
-                assert "panicked" not in open(node.log, encoding="utf-8").read(), node.tail()
+                assert "panicked" not in pathlib.Path(node.log).read_text(encoding="utf-8"), node.tail()
         finally:
             for node in cls.nodes:
                 node.remove()
