@@ -133,7 +133,7 @@ class Node:
 
     def tail(self):
         with open(self.log, encoding="utf-8", errors="replace") as log:
-            return "".join(log.readlines()[-30:])
+            return "".join(log.readlines()[-60:])
 
     def remove(self):
         if self.is_running():

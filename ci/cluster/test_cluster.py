@@ -11,6 +11,7 @@ import os
 import pathlib
 import random
 import signal
+import subprocess
 import tempfile
 import time
 import unittest
@@ -27,18 +28,36 @@ KILLS_A_ROUND = 10
 AHEAD_S = 40
 
 
+def hide_tmp(folder):
+    """Gives this mount namespace a /tmp of its own: SeaweedFS has sockets there that are named by ports
+    alone, and another one on this machine may have the same ports."""
+    own = os.path.join(folder, "tmp")
+    os.mkdir(own)
+    subprocess.run(["mount", "--bind", own, "/tmp"], check=True)
+
+
 class Cluster(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory(prefix="logsvc-cluster-")
+        # Whatever fails, nothing is left.
+        cls.folder = tempfile.TemporaryDirectory(prefix="logsvc-cluster-", dir="/var/tmp")
+        cls.addClassCleanup(cls.folder.cleanup)
+        hide_tmp(cls.folder.name)
+        cls.addClassCleanup(subprocess.run, ["umount", "--lazy", "/tmp"], check=False)
         make_hub()
         cls.store = Store(cls.folder.name)
+        cls.addClassCleanup(cls.store.stop)
         addresses = [f"10.99.0.{10 + number}" for number in range(NODES)]
-        cls.nodes = [
-            Node(cls.folder.name, number, addresses, AHEAD_S if number == 2 else 0)
-            for number in range(NODES)
-        ]
-        cls.bring_up()
+        cls.nodes = []
+        for number in range(NODES):
+            node = Node(cls.folder.name, number, addresses, AHEAD_S if number == 2 else 0)
+            cls.nodes.append(node)
+            cls.addClassCleanup(node.remove)
+        try:
+            cls.bring_up()
+        except AssertionError:
+            cls.tell_last_words()
+            raise
         cls.open_ledger()
 
     @classmethod
@@ -49,17 +68,16 @@ class Cluster(unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls):
-        try:
-            cls.ledger.stop()
-            for node in cls.nodes:
-                node.stop()
-            for node in cls.nodes:
-                assert "panicked" not in pathlib.Path(node.log).read_text(encoding="utf-8"), node.tail()
-        finally:
-            for node in cls.nodes:
-                node.remove()
-            cls.store.stop()
-            cls.folder.cleanup()
+        cls.ledger.stop()
+        for node in cls.nodes:
+            node.stop()
+        for node in cls.nodes:
+            assert "panicked" not in pathlib.Path(node.log).read_text(encoding="utf-8"), node.tail()
+
+    @classmethod
+    def tell_last_words(cls):
+        for node in cls.nodes:
+            print(f"the last words of node {node.number}:\n{node.tail()}", flush=True)
 
     @classmethod
     def bring_up(cls):
@@ -74,6 +92,15 @@ class Cluster(unittest.TestCase):
             return len(owned) == NODES and max(owned) - min(owned) <= 1 and min(owned) > 0
 
         wait_for("equal shares", shares, 90)
+
+    def run(self, result=None):
+        """Runs a test. If it fails, what the nodes have said comes before the next one."""
+        before = len(result.failures) + len(result.errors)
+        super().run(result)
+        if len(result.failures) + len(result.errors) > before:
+            self.tell_last_words()
+            refusals = [f"{url} {status}" for url, status in self.ledger.refusals[-30:]]
+            print(f"the last pushes that were refused: {refusals}", flush=True)
 
     def setUp(self):
         self.ledger.begin_round()

@@ -32,7 +32,7 @@ pub(super) struct Seen {
     /// How many times `/ready` or a push was refused or not answered, and the first refusal.
     pub(super) refused: usize,
     pub(super) first_refusal: Option<String>,
-    /// The most memory that the process ever had.
+    /// The most memory that the process ever had, but for pages of files: its code.
     pub(super) peak_bytes: u64,
     /// Why the server was ended.
     pub(super) ended: Option<String>,
@@ -126,7 +126,7 @@ fn guard(watched: &Watched, stop: &AtomicBool, peak_bytes: &AtomicU64) -> Option
     while !stop.load(Ordering::Relaxed) {
         // The process may be gone, which all others notice.
         let Ok(now) = peak_of(watched.pid) else { return Some("the server is gone".to_owned()) };
-        peak_bytes.store(now, Ordering::Relaxed);
+        peak_bytes.fetch_max(now, Ordering::Relaxed);
         let why = if now > watched.ceiling_bytes * KILL_FACTOR {
             format!("it had {} MB", now >> 20)
         } else if Instant::now() > end {
@@ -144,12 +144,17 @@ fn guard(watched: &Watched, stop: &AtomicBool, peak_bytes: &AtomicU64) -> Option
     None
 }
 
-/// The most memory that a process ever had, in bytes.
+/// The most memory that a process ever had, in bytes, without the pages of files that it has now. Those are
+/// its code: how many are there depends on the build and on the kernel, which can drop them at any time.
 fn peak_of(pid: u32) -> Result<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    Ok(kilobytes.context("no peak in its status")?.trim().parse::<u64>()? << 10)
+    let bytes = |name: &str| -> Result<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        let kilobytes = kilobytes.with_context(|| format!("no {name} in its status"))?;
+        Ok(kilobytes.trim().parse::<u64>()? << 10)
+    };
+    Ok(bytes("VmHWM:")?.saturating_sub(bytes("RssFile:")?))
 }
 
 /// A push of one line with this time.

@@ -189,8 +189,14 @@ impl Member {
             && let Some(epoch) = self.next_to_fence(now)
             && self.is_due(now, self.fence_due)
         {
-            self.fencing = Some(epoch);
-            out.push(Effect::Fence { epoch });
+            // A node that was itself taken over meanwhile is not to end others.
+            if epoch == self.me || self.own.has_seen_end(now, self.settings.busy_poll) {
+                self.fencing = Some(epoch);
+                out.push(Effect::Fence { epoch });
+            } else {
+                self.own.wants_proof(true);
+                self.go_on(now, out);
+            }
         }
         let may_adopt = !self.is_adopting
             && self.adopted_is_done()

@@ -96,6 +96,11 @@ impl OwnLog {
         self.wants_proof |= wants;
     }
 
+    /// Whether the end of the log was seen in the last `time`.
+    pub(super) fn has_seen_end(&self, now: Monotonic, time: Duration) -> bool {
+        self.is_caught_up && now <= self.end_seen.after(time)
+    }
+
     /// The map that was sent and may be the next one.
     pub(super) fn sent_map(&self) -> Option<&Map> {
         self.pending.as_ref().map(|pending| &pending.entry.map)

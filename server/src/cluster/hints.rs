@@ -9,21 +9,31 @@
 //! - membership has not seen it for [`UNSEEN_PATIENCE`] since this node has found others, or has tried to,
 //!   and while it could hear of others.
 //!
-//! Who sees less than half of the members that may own partitions is probably cut off, and waits for [`CUT_OFF_PATIENCE`] before
-//! it believes that. Meanwhile the others take over from it.
+//! Of two nodes that do not hear each other, each takes the other for dead. If both ended each other, nobody
+//! would be left. So who hears of less than half of the members that may own partitions is probably cut off,
+//! and waits for [`CUT_OFF_PATIENCE`] before it believes what it sees; meanwhile the others take over from it.
+//! Of two halves the one with the oldest member goes first, the other waits for [`HALF_PATIENCE`]. A member
+//! that has not answered lately is not heard of, even if it is not dead yet: who is cut off does not notice
+//! that of all others at once.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use logsvc_cluster::map::{Epoch, Map};
-use logsvc_membership::members::Members;
+use logsvc_membership::members::{Members, Standing};
 use logsvc_runtime::Monotonic;
 
 /// How long a member of the map may be missing whom membership has never seen.
 pub(super) const UNSEEN_PATIENCE: Duration = Duration::from_secs(15);
 
-/// How long a node waits that sees less than half of the members.
+/// How long a node waits that hears of less than half of the members.
 pub(super) const CUT_OFF_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long a node waits that hears of just half of the members, without the oldest one; and how far the ends
+/// are apart of the times for which parts wait that are smaller. Two nodes suspect each other within two
+/// seconds, the suspicion lasts three, and a takeover may take some.
+const HALF_PATIENCE: Duration = Duration::from_secs(8);
 
 /// The node that judges.
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +53,10 @@ pub(super) struct Hints {
     unseen: BTreeMap<Epoch, Monotonic>,
     /// Those whom it has seen.
     seen: BTreeSet<Epoch>,
-    /// Since when less than half of the members seem to live.
+    /// Since when no more than half of the members are heard of.
     cut_off: Option<Monotonic>,
+    /// Whether what is seen is not believed for now.
+    is_waiting: bool,
 }
 
 impl Hints {
@@ -109,19 +121,58 @@ impl Hints {
             }
         }
         self.unseen = unseen;
-        // Those that can take over from each other count.
-        let count = |list: &mut dyn Iterator<Item = &Epoch>| {
-            list.filter(|epoch| map.members.contains_key(epoch) && !map.is_guest(**epoch)).count()
-        };
-        if count(&mut alive.iter()) * 2 >= count(&mut map.members.keys()) {
+        let patience = self.patience(me, map, members, &alive);
+        self.is_waiting =
+            patience.is_some_and(|patience| now < self.cut_off.get_or_insert(now).after(patience));
+        if patience.is_none() {
             self.cut_off = None;
-            return alive;
         }
-        let since = *self.cut_off.get_or_insert(now);
-        if now < since.after(CUT_OFF_PATIENCE) {
+        if self.is_waiting {
             alive.extend(map.members.keys());
         }
         alive
+    }
+
+    /// Whether the node is probably cut off, and waits for others to take over from it.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+
+    /// How long a node has to wait that has heard of so few others; `None` if there are enough.
+    fn patience(
+        &self,
+        me: Epoch,
+        map: &Map,
+        members: &Members,
+        alive: &BTreeSet<Epoch>,
+    ) -> Option<Duration> {
+        let is_doubtful = |epoch: &Epoch| {
+            members.list.iter().any(|member| {
+                member.standing == Standing::Suspected
+                    && member.vitals.writer_epoch.map(Epoch) == Some(*epoch)
+            })
+        };
+        // It may be cut off from the bucket, or be another process by now. This node is not cut off from it.
+        let speaks = |epoch: &Epoch| {
+            map.members.get(epoch).is_some_and(|info| {
+                members.named(&info.name).any(|member| member.standing == Standing::Alive)
+            })
+        };
+        // Those that can take over from each other count.
+        let all: Vec<Epoch> =
+            map.members.keys().copied().filter(|epoch| !map.is_guest(*epoch)).collect();
+        let is_heard = |epoch: &&Epoch| {
+            **epoch == me || speaks(epoch) || (alive.contains(epoch) && !is_doubtful(epoch))
+        };
+        let heard = all.iter().filter(is_heard).count();
+        let oldest = all.iter().position(|epoch| is_heard(&epoch)).unwrap_or(all.len());
+        let rank = u32::try_from(oldest).unwrap_or(u32::MAX);
+        match (heard * 2).cmp(&all.len()) {
+            Ordering::Greater => None,
+            Ordering::Equal if rank == 0 => None,
+            Ordering::Equal => Some(HALF_PATIENCE),
+            Ordering::Less => Some(CUT_OFF_PATIENCE + HALF_PATIENCE.saturating_mul(rank)),
+        }
     }
 }
 
@@ -131,7 +182,7 @@ mod tests {
 
     use logsvc_cluster::map::{MemberInfo, State};
     use logsvc_membership::identity::Identity;
-    use logsvc_membership::members::{MemberInfo as Listed, Standing, Traffic};
+    use logsvc_membership::members::{MemberInfo as Listed, Traffic};
     use logsvc_membership::vitals::Vitals;
 
     use super::*;
@@ -247,6 +298,54 @@ mod tests {
     }
 
     #[test]
+    fn of_two_halves_the_one_with_the_oldest_member_goes_first() {
+        let map = map(&[(1, "a"), (2, "b"), (3, "c"), (4, "d")]);
+        let standing = |alive: &[u32]| {
+            let of = |(epoch, name)| {
+                let is_alive = alive.contains(&epoch);
+                (epoch, name, if is_alive { ALIVE } else { Standing::Dead })
+            };
+            members(&[(1, "a"), (2, "b"), (3, "c"), (4, "d")].map(of))
+        };
+        let mut first = Hints::default();
+        let seen = standing(&[1, 4]);
+        assert_eq!(numbers(first.alive(second(0), me(1), &map, &seen)), [1, 4]);
+        let mut last = Hints::default();
+        let seen = standing(&[2, 3]);
+        let me = Me { name: "b", ..me(2) };
+        let mut at = |at| (numbers(last.alive(second(at), me, &map, &seen)), last.is_waiting());
+        assert_eq!(at(0), (vec![1, 2, 3, 4], true));
+        assert_eq!(at(7), (vec![1, 2, 3, 4], true));
+        assert_eq!(at(8), (vec![2, 3], false));
+    }
+
+    #[test]
+    fn nodes_that_are_all_cut_off_go_one_after_another() {
+        let map = map(&[(1, "a"), (2, "b"), (3, "c")]);
+        for (own, name, wait_s) in [(1, "a", 20), (2, "b", 28), (3, "c", 36)] {
+            let of =
+                |(epoch, name)| (epoch, name, if epoch == own { ALIVE } else { Standing::Dead });
+            let seen = members(&[(1, "a"), (2, "b"), (3, "c")].map(of));
+            let (mut hints, me) = (Hints::default(), Me { name, ..me(own) });
+            let mut at = |at| numbers(hints.alive(second(at), me, &map, &seen)).len();
+            assert_eq!([at(0), at(wait_s - 1), at(wait_s)], [3, 3, 1]);
+        }
+    }
+
+    #[test]
+    fn who_does_not_hear_from_one_either_does_not_believe_that_another_is_dead() {
+        let map = map(&[(1, "a"), (2, "b"), (3, "c")]);
+        let others = |b, c| members(&[(1, "a", ALIVE), (2, "b", b), (3, "c", c)]);
+        let mut hints = Hints::default();
+        let mut at = |at, seen| numbers(hints.alive(second(at), me(1), &map, &seen));
+        assert_eq!(at(0, others(Standing::Suspected, Standing::Suspected)), [1, 2, 3]);
+        assert_eq!(at(2, others(Standing::Suspected, Standing::Dead)), [1, 2, 3]);
+        assert_eq!(at(4, others(Standing::Dead, Standing::Dead)), [1, 2, 3]);
+        // It has heard from one again.
+        assert_eq!(at(6, others(ALIVE, Standing::Dead)), [1, 2]);
+    }
+
+    #[test]
     fn who_says_that_it_is_cut_off_is_gone_if_this_node_is_not() {
         let map = map(&[(1, "a"), (2, "b"), (3, "c")]);
         let mut all = members(&[(1, "a", ALIVE), (2, "b", ALIVE), (3, "c", ALIVE)]);
@@ -255,6 +354,9 @@ mod tests {
         let cut_off = Me { is_well: false, ..me(1) };
         assert_eq!(numbers(hints.alive(second(1), cut_off, &map, &all)), [1, 2, 3]);
         assert_eq!(numbers(hints.alive(second(2), me(1), &map, &all)), [1, 3]);
+        // Who says so is heard of, so two nodes are enough, and the younger one does not wait.
+        let (two, me_c) = (self::map(&[(2, "b"), (3, "c")]), Me { name: "c", ..me(3) });
+        assert_eq!(numbers(Hints::default().alive(second(2), me_c, &two, &all)), [3]);
         all.list[1].vitals.is_cut_off = false;
         assert_eq!(numbers(hints.alive(second(3), me(1), &map, &all)), [1, 2, 3]);
     }

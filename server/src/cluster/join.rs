@@ -124,9 +124,13 @@ pub(crate) fn join<R: Runtime>(
             drop(runtime.spawn(wires::watch(runtime.clone(), reach, watched, stopping)));
         }
     }
-    let (node, has_ended) = (Arc::clone(node), ended.clone());
+    let (node, has_ended, taken_over) = (Arc::clone(node), ended.clone(), shared.ended.clone());
     let running = runtime.spawn(async move {
-        match driver.run(lost).await {
+        let end = driver.run(lost).await;
+        if !matches!(end, Ok(()) | Err(MemberError::Stopped(Stop::Left))) {
+            taken_over.trigger();
+        }
+        match end {
             Ok(()) | Err(MemberError::Stopped(Stop::Left)) => {}
             Err(error) if node.cluster.as_ref().is_some_and(|cluster| cluster.is_leaving()) => {
                 tracing::warn!("this node was taken over while it was leaving: {error}");
@@ -218,6 +222,10 @@ async fn hint<R: Runtime>(
         let judge = hints::Me { epoch: me, name: &name, is_well: handle.is_well(now) };
         let alive = hints.borrow_mut().alive(now, judge, &map, &members);
         handle.tell(Input::Alive(alive));
+        if hints.borrow().is_waiting() {
+            // Others are about to take over, and it is to notice that.
+            handle.tell(Input::ProofWanted);
+        }
         // Somebody has taken over, perhaps a part of what this node is to have.
         let newest = members.alive().map(|member| member.vitals.map_number).max();
         if let Some(newest) = newest.filter(|newest| *newest > number) {

@@ -71,6 +71,8 @@ pub(crate) struct OneOfMany {
     pub(crate) sink: Option<Arc<SinkStatus>>,
     /// Ends the listeners for other nodes.
     pub(crate) peers_stop: Latch,
+    /// Triggered when the node was taken over: no other node answers for it any more, so nobody is to wait.
+    pub(crate) ended: Latch,
     /// TLS of what the node tells others.
     pub(crate) encryption: Encryption,
     peer_address: OnceLock<SocketAddr>,
@@ -88,6 +90,7 @@ impl OneOfMany {
             traffic: Arc::default(),
             sink,
             peers_stop: Latch::new(),
+            ended: Latch::new(),
             encryption: Encryption::default(),
             peer_address: OnceLock::new(),
             numbers: AtomicU64::new(0),

@@ -13,6 +13,7 @@ use super::*;
 use crate::config::targets::Part;
 use crate::config::{BucketConfig, ClusterConfig, ClusterTls, Durability, Parts, targets};
 
+mod cuts;
 mod deletion;
 mod disks;
 mod limits;

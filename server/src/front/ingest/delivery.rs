@@ -100,6 +100,9 @@ impl<R: Runtime> Delivery<R> {
                 self.outcome.over_limit.sort_unstable_by_key(|(stream, _)| *stream);
                 return Ok(self.outcome);
             }
+            if self.core.cluster().is_some_and(|cluster| cluster.ended.is_triggered()) {
+                return Err(node_stopping());
+            }
             if self.core.runtime.now() >= give_up {
                 return Err(no_owner());
             }
@@ -195,11 +198,13 @@ impl<R: Runtime> Delivery<R> {
         })
     }
 
-    /// Ends when a node is no member any more.
+    /// Ends when a node is no member any more, or this one is none.
     async fn taken_over(&self, node: Epoch) {
-        match self.core.cluster().and_then(|cluster| cluster.routes()) {
-            Some(routes) => {
-                routes.when(|routes| !routes.map.members.contains_key(&node)).await;
+        let cluster = self.core.cluster();
+        match cluster.and_then(|cluster| Some((cluster.routes()?, cluster.ended.wait()))) {
+            Some((routes, ended)) => {
+                let gone = routes.when(|routes| !routes.map.members.contains_key(&node));
+                select(pin!(gone), ended).await;
             }
             None => std::future::pending().await,
         }

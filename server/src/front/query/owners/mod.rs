@@ -121,8 +121,9 @@ impl<R: Runtime> Querier<R> {
     ) -> Result<FoundByAll, Unfinished> {
         let settings = Settings::default();
         let runtime = &self.core.runtime;
-        let published = self.core.cluster().and_then(|cluster| cluster.routes());
-        let published = published.ok_or_else(node_stopping)?;
+        let cluster = self.core.cluster().ok_or_else(node_stopping)?;
+        let published = cluster.routes().ok_or_else(node_stopping)?;
+        let mut ended = pin!(cluster.ended.wait());
         let partitions: Vec<Partition> =
             published.get().map.partitions().map(|(partition, _)| partition).collect();
         let mut asking = Asking::new(partitions, Monotonic::NEVER, runtime.random_u64());
@@ -172,17 +173,20 @@ impl<R: Runtime> Querier<R> {
             let mut changed = pin!(published.when(|newer| newer.number > routes.number));
             let mut timer = pin!(runtime.sleep_until(until));
             let answered = std::future::poll_fn(|context| {
+                if ended.as_mut().poll(context).is_ready() {
+                    return Poll::Ready(Err(node_stopping()));
+                }
                 if !under_way.is_empty()
                     && let Poll::Ready(Some(answered)) = under_way.poll_next_unpin(context)
                 {
-                    return Poll::Ready(Some(answered));
+                    return Poll::Ready(Ok(Some(answered)));
                 }
                 if changed.as_mut().poll(context).is_ready() {
-                    return Poll::Ready(None);
+                    return Poll::Ready(Ok(None));
                 }
-                timer.as_mut().poll(context).map(|()| None)
+                timer.as_mut().poll(context).map(|()| Ok(None))
             })
-            .await;
+            .await?;
             if let Some((from, number, answer)) = answered {
                 let answer = answer?;
                 if let AskReply::Answer { content: (found, _), .. } = &answer
