@@ -33,7 +33,8 @@ fn started(seed: u64, nodes: usize) -> World {
 /// The isolated one ends soon, so that its clients go elsewhere, and it ends nobody else.
 #[test]
 fn who_is_cut_off_from_all_others_takes_nobody_with_it() {
-    for seed in seeds(6) {
+    // In one of fifteen worlds it sees two of three for a while.
+    for seed in seeds(30) {
         let _guard = SeedGuard(seed);
         let world = started(seed, 3);
         let alone = (seed % 3) as usize;
