@@ -165,6 +165,10 @@ class Cluster(unittest.TestCase):
         links += [(other, node.place.address) for other in self.others(node)]
         with self.cuts(*links):
             self.gets_through(15)
+            # It was taken over, and has ended nobody itself.
+            node.wait_until_ended()
+            for other in self.others(node):
+                self.assertTrue(other.is_running(), other.tail())
 
     def cut_from_the_bucket(self, node):
         # Its clients are where the bucket is, so they hear nothing from it, either. Pushes that are under way
