@@ -20,11 +20,14 @@ struct Rig {
     reads: usize,
     /// What was asked of the engine.
     asked: Vec<Effect>,
+    /// Whose logs were ended.
+    fenced: Vec<Epoch>,
 }
 
 impl Rig {
     fn new() -> Rig {
-        Rig { now: Monotonic(5_000_000_000), maps: Vec::new(), reads: 0, asked: Vec::new() }
+        let now = Monotonic(5_000_000_000);
+        Rig { now, maps: Vec::new(), reads: 0, asked: Vec::new(), fenced: Vec::new() }
     }
 
     fn member(&self, me: Epoch) -> Member {
@@ -59,6 +62,7 @@ impl Rig {
                         inputs.push(Input::Created { number, outcome });
                     }
                     Effect::Fence { epoch } => {
+                        self.fenced.push(epoch);
                         let ends = Some(Ends { log: 0, wal: 0 });
                         inputs.push(Input::FenceDone { epoch, ends });
                     }
@@ -287,6 +291,23 @@ fn a_member_that_was_ended_stops() {
     assert_eq!(member.stopped(), Some(&Stop::Ended));
     assert_eq!(member.may_accept(0, rig.now), Accept::NotOwner);
     assert_eq!(member.step(rig.now, Input::Tick), vec![]);
+}
+
+/// Both take each other for dead.
+#[test]
+fn a_member_that_was_ended_ends_nobody() {
+    let (mut rig, mut member) = Rig::first();
+    let mut peer = rig.member(B);
+    rig.tell(&mut peer, Input::Tick);
+    rig.tell(&mut member, Input::Alive(BTreeSet::from([A, B])));
+    rig.tell(&mut member, Input::Heard(2));
+    // It has not looked at the map for a while.
+    rig.now = rig.now.after(Duration::from_secs(5));
+    rig.tell(&mut peer, Input::Gone(A));
+    assert!(peer.map().ended.contains_key(&A));
+    rig.tell(&mut member, Input::Gone(B));
+    assert_eq!(member.stopped(), Some(&Stop::Ended));
+    assert_eq!(rig.fenced, [A]);
 }
 
 #[test]
