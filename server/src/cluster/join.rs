@@ -126,17 +126,15 @@ pub(crate) fn join<R: Runtime>(
     }
     let (node, has_ended, taken_over) = (Arc::clone(node), ended.clone(), shared.ended.clone());
     let running = runtime.spawn(async move {
-        let end = driver.run(lost).await;
-        if !matches!(end, Ok(()) | Err(MemberError::Stopped(Stop::Left))) {
-            taken_over.trigger();
-        }
-        match end {
+        match driver.run(lost).await {
             Ok(()) | Err(MemberError::Stopped(Stop::Left)) => {}
-            Err(error) if node.cluster.as_ref().is_some_and(|cluster| cluster.is_leaving()) => {
-                tracing::warn!("this node was taken over while it was leaving: {error}");
-            }
             Err(error) => {
-                node.fail(format!("this node is none of the cluster any more: {error}"));
+                taken_over.trigger();
+                if node.cluster.as_ref().is_some_and(|cluster| cluster.is_leaving()) {
+                    tracing::warn!("this node was taken over while it was leaving: {error}");
+                } else {
+                    node.fail(format!("this node is none of the cluster any more: {error}"));
+                }
             }
         }
         has_ended.trigger();
