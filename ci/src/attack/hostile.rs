@@ -19,7 +19,7 @@ const PUSH_LIMIT: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(super) struct Attack {
     pub(super) name: &'static str,
-    /// Memory that the server may take, in MB of 10^6 bytes.
+    /// Memory that the server may take, with its code, in MB of 10^6 bytes.
     pub(super) ceiling_mb: u64,
     /// Lines that are stored before.
     pub(super) lines: usize,

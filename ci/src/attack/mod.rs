@@ -2,8 +2,8 @@
 //! client may have, one at a time, many at once, and beside other programs that take all CPUs.
 //!
 //! Guarantees: each round has a time limit, and a server far above its memory ceiling is
-//! killed. The check fails if a request is neither answered nor refused soon, if memory exceeds
-//! the ceiling, if `/ready` or pushes stall or are refused meanwhile, or if the server ends.
+//! killed. The check fails if a request is neither answered nor refused soon, if memory besides
+//! code exceeds what the ceiling leaves for it, if `/ready` or pushes stall or are refused meanwhile, or if the server ends.
 //!
 //! [`costs`] is the other half: the most that each stage and function may cost, and whether
 //! other clients notice.

@@ -71,7 +71,8 @@ pub(crate) struct OneOfMany {
     pub(crate) sink: Option<Arc<SinkStatus>>,
     /// Ends the listeners for other nodes.
     pub(crate) peers_stop: Latch,
-    /// Triggered when the node was taken over: no other node answers for it any more, so nobody is to wait.
+    /// Triggered when the node has ended without having left, as when it was taken over. It can do nothing
+    /// for clients any more, so none of them is to wait.
     pub(crate) ended: Latch,
     /// TLS of what the node tells others.
     pub(crate) encryption: Encryption,
